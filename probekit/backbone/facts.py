@@ -17,7 +17,7 @@ from probekit.backbone.saved_run import SavedRun, called
 from probekit.backbone.structure import Structure, shorten
 from probekit.backbone.tokenizer import read_tokenizer
 from probekit.base.fingerprint import digest, digest_file
-from probekit.data.chat import check_template, render
+from probekit.data.chat import render, require_template
 from probekit.data.encoded import EncodedSplit
 from probekit.data.predicted import encode_predicted
 from probekit.data.texts import encode_pairs, encode_texts, encode_words
@@ -296,7 +296,7 @@ class Inspection:
         template = self.text_tokenizer.chat_template
         return digest(template) if template else None
 
-    def check_template(self, wanted: str | None, made: str) -> None:
+    def check_same_template(self, wanted: str | None, made: str) -> None:
         """Refuse another chat template than that of what was made with the model before.
 
         Args:
@@ -308,9 +308,8 @@ class Inspection:
         """
         if wanted not in (None, self.chat_template):
             raise BackboneError(
-                f"model {self.info.name!r}: its chat template is another one than when {made} was "
-                "made, so conversations read otherwise now. Put the template of then beside the "
-                "model, or extract again."
+                f"model {self.info.name!r}: its chat template has changed since {made} was made, "
+                f"so conversations read differently. Restore that template, or make {made} again."
             )
 
     def encode(
@@ -353,7 +352,7 @@ class Inspection:
         if examples[0].text_pair is None:
             choice, turns = None if only is None else TokenChoice.parse(only), None
             if conversations:
-                check_template(tokenizer, self.info.name)
+                require_template(tokenizer, self.info.name)
                 rendered = []
                 for name, text in zip(ids, texts, strict=True):
                     if (messages := messages_of(text)) is None:

@@ -66,8 +66,8 @@ def tasks(
 def heads(json: arguments.Json = False) -> None:
     """List heads, token heads, decoders, methods of fine-tuning and protocols, with options."""
     words = not json
-    listed = (_heads, _token_heads, _decoders, _methods)
-    for number, rows in enumerate([*(table(words) for table in listed), _protocols()]):
+    tables = (_heads(words), _token_heads(words), _decoders(words), _methods(words), _protocols())
+    for number, rows in enumerate(tables):
         if number and not json:
             show()
         print_table(rows, json=json)

@@ -42,7 +42,9 @@ def predict(
     of_files: Annotated[Mapping[str, Any], _OF_FILES],
     tokens: Annotated[
         bool,
-        typer.Option("--tokens", help="Of whole texts, say what the head finds in each token."),
+        typer.Option(
+            "--tokens", help="Label each token of whole texts, as if it were the whole text."
+        ),
     ] = False,
     json: arguments.Json = False,
 ) -> None:
@@ -100,7 +102,7 @@ def _row(
 def _show_tokens(
     items: "Sequence[Item]", said: "Sequence[Sequence[TokenPrediction]]", *, json: bool
 ) -> None:
-    """Print each token of texts with its label, and the probability of the first class named."""
+    """Print each token with its label, and its probability where the label is one class."""
     rows = [
         [{**vars(token), "probabilities": _rounded(token.probabilities)} for token in tokens]
         for tokens in said
@@ -111,9 +113,10 @@ def _show_tokens(
         return
     for tokens in rows:
         for token in tokens:
-            names = ";".join(token["label"]) if isinstance(token["label"], list) else token["label"]
-            known = token["probabilities"]
-            value = f"\t{known[names]:.3f}" if names in known else ""
+            label = token["label"]
+            names = ";".join(label) if isinstance(label, list) else label
+            of_class = isinstance(label, str)
+            value = f"\t{token['probabilities'][label]:.3f}" if of_class else ""
             show(f"{token['token'].strip()}\t{names}{value}")
         show("")
 

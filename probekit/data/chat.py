@@ -26,11 +26,11 @@ class Rendered:
     turns: tuple[Turn, ...]
 
 
-def check_template(tokenizer: PreTrainedTokenizerBase, model: str) -> None:
+def require_template(tokenizer: PreTrainedTokenizerBase, model: str) -> None:
     """Refuse a tokenizer without a chat template.
 
     Raises:
-        BackboneError: it is one.
+        BackboneError: the tokenizer has no chat template.
     """
     if not tokenizer.chat_template:
         raise BackboneError(

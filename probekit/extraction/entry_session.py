@@ -97,14 +97,13 @@ class EntrySession(ABC):
         request = self.request
         arrays = tuple(name for name in request.keep if name in ARRAYS)
         pooling = request.pooling or "first"  # a word of one row is that row in any way
-        of_layers = request.tokens_of_layers
         return make_plan(
             self.encode(split),
             request.info,
             request.options,
             arrays,
             pooling,
-            tokens_of_layers=of_layers,
+            tokens_of_layers=request.tokens_of_layers,
         )
 
     def extract(self, split: Split | SplitParts) -> Entry | None:

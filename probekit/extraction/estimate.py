@@ -110,8 +110,8 @@ def check_conversations(split: Split, *, predicted: bool, only: str | None) -> N
         )
     if only in ROLES and not split.of_conversations:
         raise OptionError(
-            f"--only {only} is of conversations, and the texts of {split.origin} are none: "
-            "expected lists of messages with role and content. Leave it out."
+            f"--only {only} chooses messages of conversations, but the texts of {split.origin} are "
+            "not conversations (lists of messages with role and content). Leave --only out."
         )
 
 

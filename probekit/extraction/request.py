@@ -74,8 +74,12 @@ class Request:
             OptionError: a layer does not exist.
         """
         tokens = (self.options.only or "all") if self.tokens_of_layers else None
-        some = {"tie": self.options.tie, "tokens": tokens, "imported": self.imported}
-        some["chat_template"] = template
+        some = {
+            "tie": self.options.tie,
+            "tokens": tokens,
+            "chat_template": template,
+            "imported": self.imported,
+        }
         return {
             "format_version": FORMAT_VERSION,
             "model": self.info.identity.to_json(),

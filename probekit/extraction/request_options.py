@@ -37,8 +37,8 @@ class ExtractOptions:
             and ``last`` (every chosen layer, one row per text: its first token, the mean of all,
             its last token), ``predicted`` (every chosen layer, one row per predicted token of
             language modelling) and ``tokens`` (one row per subword of every window: of texts at the
-            layers that are named, else at the last one); ``output-head`` is the model's own. None
-            is what the task's labels need (`choose_kept`).
+            layers that are named, or with ``only`` at all; else at the last one); ``output-head``
+            is the model's own. None is what the task's labels need (`choose_kept`).
         only: of the ``tokens`` of texts, those that are kept: ``assistant``, ``user``, ``system``
             or ``tool`` (the contents of these messages of a conversation), ``last:N``,
             ``between:A:B`` (after each A, up to the next B) or ``regex:R`` (of which a part is
@@ -75,8 +75,9 @@ class ExtractOptions:
     keep: tuple[str, ...] | None = option(
         None,
         "Arrays: words (a row per word), cls, mean, last (a row per text), predicted (a row per "
-        "predicted token), tokens (a row per subword: of texts at --layers, if given; else at the "
-        "last layer), and output-head; what the task's labels need if unset.",
+        "predicted token), tokens (a row per subword: of texts at --layers, if given; else at "
+        "the last layer, with --only at all), and output-head; what the task's labels need if "
+        "unset.",
         Panel.STORED,
     )
     only: str | None = option(

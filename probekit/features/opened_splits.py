@@ -67,12 +67,13 @@ def open_features(
         UnknownNameError: no such task or column.
     """
     location = Location() if location is None else location
-    pool = None if token_head is None else parse("token head", token_head, TOKEN_HEADS)
-    tokens = pool is not None
-    about, entries = find_split_entries(model, task, label, location, fit_on, tokens=tokens)
+    made_by = None if token_head is None else parse("token head", token_head, TOKEN_HEADS)
+    about, entries = find_split_entries(
+        model, task, label, location, fit_on, tokens=made_by is not None
+    )
     column = about.columns[0]  # the one asked for, by the name that an index stands for
     kind = about.kinds[column]
-    if pool is not None and KINDS[kind].per != "text":
+    if made_by is not None and KINDS[kind].per != "text":
         raise OptionError(
             f"--token-head {token_head} makes one row of a whole text, and these labels ({kind}) "
             "have rows of their own. Leave it out."
@@ -107,7 +108,7 @@ def open_features(
         groups=groups,
         resampled=resampled,
         drop_duplicates=drop_duplicates,
-        token_head=pool,
+        token_head=made_by,
         task=about,
         column=column,
         entries=entries,

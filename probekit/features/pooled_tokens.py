@@ -24,7 +24,7 @@ _BLOCK_VALUES = 2**24
 
 def token_rows(examples: ExampleTable) -> Ragged:
     """Return the rows in ``tokens`` of each text of an entry: each token once, in their order."""
-    starts, counts = examples.token_start, examples.token_rows
+    starts, counts = examples.token_start, examples.n_token_rows
     rows = ragged_arange(starts, counts)
     if examples.has("kept"):  # each once already
         return Ragged(rows, bounds_of(counts))

@@ -16,6 +16,7 @@ from probekit.errors import DataError, OptionError
 from probekit.features.sentence_groups import SentenceGroups
 from probekit.features.split_labels import LabelMap
 from probekit.probe.normalization import RowFacts
+from probekit.probe.token_heads import TOKEN_HEADS
 from probekit.store import Entry
 from probekit.store.feature_array import FeatureArray
 
@@ -192,7 +193,7 @@ def choose_array(entry: Entry, kind: KindName, pooling: str | None) -> str:
     array = fixed or pooling or ("last" if entry.manifest.causal else "mean")
     if array not in entry.arrays:
         held = f"the cache has no {array!r} rows: {missing_array(entry, array)}"
-        tokens = TOKENS in entry.arrays and fixed is None
+        tokens = TOKENS in entry.arrays and fixed is None and array in TOKEN_HEADS
         raise DataError(f"{held} Or give --token-head {array}." if tokens else held)
     return array
 

@@ -153,7 +153,7 @@ def rows_with_states(entry: Entry, name: str) -> Int64[np.ndarray, " rows"]:
     if per == "text":
         return examples.pooled_start[examples.n_tokens > 0].astype(np.int64)
     if per == "subword":
-        return ragged_arange(examples.token_start, examples.token_rows)
+        return ragged_arange(examples.token_start, examples.n_token_rows)
     return examples.rows[examples.valid]
 
 

@@ -134,6 +134,8 @@ def extract_command(
     given = {name: made[name] for name, value in usual.items() if made.get(name, value) != value}
     if asked["layers"] != list(range(manifest.n_blocks + 1)):
         given["layers"] = ",".join(map(str, asked["layers"]))
+    elif "tokens" in asked and manifest.only is None:
+        given["layers"] = "0:"  # without --layers, tokens are of the last layer alone
     given |= {"only": manifest.only, "limit": manifest.limit}
     given |= {"revision": manifest.model_info.get("revision")}
     given |= {name: asked["model"].get(name) for name in _OF_MODEL}

@@ -128,7 +128,7 @@ class ExampleTable:
         return self.flat("n_tokens")
 
     @cached_property
-    def token_rows(self) -> np.ndarray:
+    def n_token_rows(self) -> Int64[np.ndarray, " examples"]:
         """Rows of each example in ``tokens``, int64 (N,): its subwords, or those that are kept."""
         if not self.has("kept"):
             return self.n_tokens.astype(np.int64)
@@ -234,7 +234,7 @@ class ExampleTable:
         if damaged:
             raise EntryError(f"{where}: column {damaged[0]!r} is damaged. {EXTRACT_AGAIN}")
         once = np.ones(len(self), np.int32)
-        counted = zip(STARTS.items(), (self.n_rows, self.token_rows, once), strict=True)
+        counted = zip(STARTS.items(), (self.n_rows, self.n_token_rows, once), strict=True)
         for (column, names), counts in counted:
             starts = getattr(self, column)
             slots = min((rows[name] for name in names if name in rows), default=None)

@@ -6,8 +6,8 @@ from typing import Any
 
 from probekit.errors import DataError
 
-_SHARED = {"human": "user", "gpt": "assistant"}
-"""How other data sets (with ``from`` and ``value``) call the roles."""
+_SHAREGPT_ROLES = {"human": "user", "gpt": "assistant"}
+"""ShareGPT's names of the roles, in messages with ``from`` and ``value``."""
 
 
 def conversation_text(value: Any) -> str | None:
@@ -73,7 +73,7 @@ def _message(item: Any) -> dict[str, Any] | None:
     role, content, said = item.get("role"), item.get("content"), dict(item)
     if role is None and content is None:
         role, content = said.pop("from", None), said.pop("value", None)
-        role = _SHARED.get(str(role), role)
+        role = _SHAREGPT_ROLES.get(str(role), role)
     if isinstance(content, list):
         parts = [part.get("text") for part in content if isinstance(part, Mapping)]
         content = "".join(map(str, parts)) if len(parts) == len(content) and all(parts) else None

@@ -142,9 +142,9 @@ def freeze(
         | (dict(best.scores) if split is dev else split.scorer.score(assessed[name].predicted))
         for name, split in {"dev": dev, **others}.items()
     }
-    threshold, _ = dev.alarms(assessed["dev"], None)
-    for name, split in others.items():
-        scores[name] |= split.alarms(assessed[name], threshold)[1]
+    if (threshold := dev.alarm_threshold(assessed["dev"])) is not None:
+        for name, split in others.items():
+            scores[name] |= split.alarm_shares(assessed[name], threshold)
     probe, normalization = member.probe, member.normalization.cut(member.spec.layers)
     n_tuned = 0 if probe.tuned is None else count_parameters(probe.tuned)
     predictions = {name: split.predicted for name, split in assessed.items()}

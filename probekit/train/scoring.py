@@ -344,29 +344,42 @@ class ScoredSplit:
                 scores |= ranking(self.scorer.gold).score(ranked)
         return scores
 
-    def alarms(self, assessed: Assessed, threshold: float | None) -> tuple[float, dict[str, float]]:
-        """Return the threshold of alarms that this split chooses, and how many another one gives.
+    def alarm_threshold(self, assessed: Assessed) -> float | None:
+        """Return the log odds above which this split gives alarms; None of other classes than two.
 
         Args:
             assessed: what a member says of the split.
-            threshold: of the log odds of the second class, chosen elsewhere; None where it is not.
+        """
+        odds = self._odds(assessed)
+        return None if odds is None else alarm_threshold(*odds)
+
+    def alarm_shares(self, assessed: Assessed, threshold: float) -> dict[str, float]:
+        """Return the shares of rows of the second and of the first class above a threshold.
+
+        Args:
+            assessed: what a member says of the split.
+            threshold: log odds of the second class, chosen on another split.
 
         Returns:
-            the threshold of this split, and under one from elsewhere ``alarm-recall`` and
-            ``alarm-fpr``: the shares of rows with and without the label above it. Of other classes
-            than two the threshold is NaN, and there are no shares.
+            ``alarm-recall`` and ``alarm-fpr``; nothing where a class has no row.
         """
+        found = self._odds(assessed)
+        if found is None or not 0 < found[0].sum() < len(found[0]):
+            return {}
+        has, above = found[0], found[1] > threshold
+        return {"alarm-recall": float(above[has].mean()), "alarm-fpr": float(above[~has].mean())}
+
+    def _odds(
+        self, assessed: Assessed
+    ) -> tuple[Bool[np.ndarray, " rows"], Float64[np.ndarray, " rows"]] | None:
+        """Return which rows are of the second of two classes, and their log odds of it."""
         rows, gold = assessed.probabilities, self.scorer.gold
-        two = isinstance(gold, Gold) and len(gold.names) == 2
-        if rows is None or rows.odds is None or not two or self.metric.consumes != "classes":
-            return math.nan, {}
-        assert isinstance(gold, Gold)
-        has, odds = gold.ids == 1, rows.odds[:, 1].astype(np.float64)
-        shares = {}
-        if threshold is not None and 0 < has.sum() < len(has):
-            above = odds > threshold
-            shares = {"alarm-recall": above[has].mean(), "alarm-fpr": above[~has].mean()}
-        return alarm_threshold(has, odds), {name: float(share) for name, share in shares.items()}
+        if rows is None or rows.odds is None or self.metric.consumes != "classes":
+            return None
+        # train may know one class alone, of two that a split has
+        if not isinstance(gold, Gold) or not len(gold.names) == rows.odds.shape[1] == 2:
+            return None
+        return gold.ids == 1, rows.odds[:, 1].astype(np.float64)
 
     def visit(self, members: Sequence[Member]) -> Iterator[tuple[Member, HeadInput, Inputs]]:
         """Yield each block of rows for each member, as it reads them and as they came."""

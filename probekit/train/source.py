@@ -317,7 +317,8 @@ class Source:
         """
         offsets = self.read_view.offsets
         bounds = block_bounds(offsets, block_rows(self.read_view))
-        bounds += [0] * (len(bounds) == 1 < len(offsets))  # of examples without any row
+        if len(bounds) == 1 < len(offsets):  # examples, none of which has a row: one empty block
+            bounds.append(0)
         after = [*bounds[2:], bounds[-1]]
         asked = 0
         for start, stop, next_stop in zip(bounds, bounds[1:], after, strict=False):

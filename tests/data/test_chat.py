@@ -2,7 +2,7 @@
 
 import pytest
 
-from probekit.data.chat import check_template, render
+from probekit.data.chat import render, require_template
 from probekit.errors import BackboneError, DataError
 from probekit.tasks.conversations import are_conversations, conversation_text, messages_of, readable
 from tests import tiny
@@ -92,7 +92,7 @@ def test_what_a_template_refuses_or_changes_is_told(tokenizer):
         render(tokenizer, messages([("user", "hello")]), "one")
     tokenizer.chat_template = None
     with pytest.raises(BackboneError, match="'mine': its tokenizer has no chat template"):
-        check_template(tokenizer, "mine")
+        require_template(tokenizer, "mine")
 
 
 def test_forms_of_conversations():

@@ -82,14 +82,22 @@ def _count(line):
     return total * (len({0, 2, 3}) if "probekit depth" in line else 1)
 
 
-def test_own_texts_are_read_as_they_were(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "kept, token_head",
+    [
+        ((), ()),
+        (("--keep", "tokens", "--layers", "0:"), ("--token-head", "max")),
+        (("--keep", "tokens", "--only", "last:2"), ("--token-head", "max")),
+    ],
+)
+def test_own_texts_are_read_as_they_were(tmp_path, monkeypatch, kept, token_head):
     monkeypatch.chdir(tmp_path)
     tiny.build("bert", Path("bert"))
     lines = [f"{n},good plot {n},{n % 2}" for n in range(12)]
     Path("reviews.csv").write_text("\n".join(["id,text,label", *lines]), encoding="utf-8")
     own = ("bert", "reviews.csv", "--kind", "sentence")
-    done("extract", *own)
-    done("depth", *own, "--hold-out", "0.5", "--l2", "1", "--out", "runs.jsonl")
+    done("extract", *own, *kept)
+    done("depth", *own, *token_head, "--hold-out", "0.5", "--l2", "1", "--out", "runs.jsonl")
     commands = page_data(load_records("runs.jsonl"), ReportOptions(samples=100))["commands"]
     assert all("bert reviews.csv --kind sentence" in line for line in commands)
     extracted, _ = (done(*shlex.split(line)[1:]) for line in commands)

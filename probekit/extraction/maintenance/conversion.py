@@ -317,7 +317,7 @@ class RecodedRows:
         by_what = {
             "word": examples.n_rows.astype(np.int64),
             "prediction": examples.n_rows.astype(np.int64),
-            "subword": examples.token_rows,
+            "subword": examples.n_token_rows,
             "text": np.ones(len(examples), np.int64),
         }
         counts = {}

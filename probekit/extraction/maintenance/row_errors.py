@@ -131,7 +131,7 @@ def _valid_places(examples: ExampleTable, array: str) -> ArraySample:
         read = np.flatnonzero(examples.n_tokens)
         return ArraySample(read, np.zeros_like(read))
     of_tokens = ARRAYS[array].per == "subword"
-    counts = examples.token_rows if of_tokens else examples.n_rows.astype(np.int64)
+    counts = examples.n_token_rows if of_tokens else examples.n_rows.astype(np.int64)
     owner = np.repeat(np.arange(len(counts)), counts)
     within = ragged_arange(np.zeros_like(counts), counts)
     if of_tokens:
@@ -245,7 +245,7 @@ def verify_rows(
         trust_remote_code=trust_remote_code,
     )
     template = entry.manifest.request.get("chat_template")
-    backbone.inspection.check_template(template, str(entry.path))
+    backbone.inspection.check_same_template(template, str(entry.path))
     sample = sample_rows(entry, count, seed)
     if _of_import(entry, "last_layer") == "raw":
         backbone = replace(backbone, unnormed=True)

@@ -13,6 +13,12 @@ from probekit.probe.heads.token_inputs import TextTokens
 from probekit.probe.model_parts import WEIGHTS, Groups
 from probekit.probe.token_heads.contract import Order, TokenHeadSpec, TokenPool, segment_sum
 
+_OF_HEAD = (
+    *("name", "default_layers", "learning_rate", "group_rates", "source", "summary", "formula"),
+    *("recurrent", "default_decoder"),
+)
+"""What a head's class says, and with it each of its specs."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class OverTokens(HeadSpec):
@@ -35,9 +41,7 @@ class OverTokens(HeadSpec):
             OptionError: it does.
         """
         check_reads_rows(self.head, self.token_head)
-        for name in ("name", "default_layers", "learning_rate", "group_rates", "source", "summary"):
-            object.__setattr__(self, name, getattr(self.head, name))
-        for name in ("formula", "recurrent", "default_decoder"):
+        for name in _OF_HEAD:
             object.__setattr__(self, name, getattr(self.head, name))
 
     def to_json(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ class TokenPool(nn.Module, ABC):
     """Turns the tokens of texts into one row of each layer.
 
     Attributes:
-        width: of a row that is made of states of ``dim`` channels.
+        width: channels of a row.
     """
 
     def __init__(self, dim: int) -> None:
@@ -35,12 +35,12 @@ class TokenPool(nn.Module, ABC):
             z: states of all texts, one text after the other.
             bounds: text i has the tokens ``bounds[i]`` to ``bounds[i + 1]`` (excluded).
         """
-        some = bounds.diff() > 0
+        z, some = full(z), bounds.diff() > 0
         if bool(some.all()) and len(some):
-            return self.pool(full(z), bounds)
-        out = full(z).new_zeros(len(z), len(some), self.width)
+            return self.pool(z, bounds)
+        out = z.new_zeros(len(z), len(some), self.width)
         if bool(some.any()):
-            out[:, some] = self.pool(full(z), torch.cat([bounds[:1], bounds[1:][some]]))
+            out[:, some] = self.pool(z, torch.cat([bounds[:1], bounds[1:][some]]))
         return out
 
     @abstractmethod
@@ -122,7 +122,11 @@ def segment_softmax(
     return powers / segment_sum(powers, bounds).index_select(1, of)
 
 
-def _reduced(values: Tensor, bounds: Tensor, how: str) -> Tensor:
+def _reduced(
+    values: Float[Tensor, "layers tokens dim"],
+    bounds: Int64[Tensor, " bounds"],
+    how: Literal["sum", "max"],
+) -> Float[Tensor, "layers texts dim"]:
     lengths = bounds.diff()
     layers = [torch.segment_reduce(layer, how, lengths=lengths, axis=0) for layer in values]
     return torch.stack(layers)

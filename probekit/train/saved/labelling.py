@@ -52,7 +52,7 @@ class HeadReader:
     ) -> "HeadReader":
         """Tokenise texts as those that the head was trained on."""
         features, most = head.saved.features, backbone.info.identity.max_length
-        backbone.inspection.check_template(features.chat_template, "the head")
+        backbone.inspection.check_same_template(features.chat_template, "the head")
         encoded = backbone.inspection.encode(
             as_examples([_written(text) for text in texts], head.text_kind),
             max_length=min(features.max_length or most, most),
@@ -265,10 +265,11 @@ def predict_tokens(
     """
     trained = head if isinstance(head, TrainedHead) else TrainedHead.from_pretrained(head)
     if KINDS[trained.kind].per != "text" or trained.reads == "tokens":
+        of_tokens = trained.reads == "tokens"
+        what = "reads the subwords of whole windows" if of_tokens else f"is for {trained.kind}"
         raise OptionError(
-            "--tokens is for heads that label whole texts by a row of them; this one "
-            f"{'labels words' if KINDS[trained.kind].per == 'word' else 'reads all tokens at once'}"
-            ". Leave it out."
+            "labels of single tokens need a head that labels whole texts by a row of them; this "
+            f"one {what}. Predict without tokens."
         )
     how: dict[str, Any] = {"device": device, "device_map": device_map}
     how["trust_remote_code"] = trust_remote_code

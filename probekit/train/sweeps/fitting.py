@@ -274,9 +274,11 @@ def open_start(
         "layers": (list(saved.layers), list(layers)),
         "normalization": (saved.normalization["name"], spec.normalize),
     }
-    pool = splits.token_head
-    before = saved.features.token_head or saved.head.get("token_head")
-    asked["token head"] = (before, None if pool is None else pool.to_json())
+    token_head = splits.token_head
+    asked["token head"] = (
+        saved.features.token_head or saved.head.get("token_head"),
+        None if token_head is None else token_head.to_json(),
+    )
     if spec.init_from is not None:
         array = settled_array(splits.kind, spec.pooling, spec.token_head)
         asked["rows"] = (saved.features.array, array)

@@ -277,7 +277,7 @@ _REBUILT = ("head", "decoder", "normalization")
 
 def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
     """Return what is known of a trained head besides its tensors."""
-    options, manifest, pool = run.options, splits.manifest, splits.token_head
+    options, manifest, token_head = run.options, splits.manifest, splits.token_head
     # what the head reads: the texts of a regression are single ones or pairs
     kind, paired = KINDS[manifest.kind], splits.entries["train"].examples.has("text_pair")
     text_kind = kind.name if len(kind.texts) == 1 else "pair" if paired else "sentence"
@@ -303,7 +303,7 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
                 "overlong": manifest.request.get("overlong", "stride"),
                 "only": manifest.only,
                 "chat_template": manifest.request.get("chat_template"),
-                "token_head": None if pool is None or not pool.fixed else pool.to_json(),
+                "token_head": token_head.to_json() if token_head and token_head.fixed else None,
                 "entry": manifest.key,
             }
         ),

@@ -67,7 +67,7 @@ class Data(Group):
     token_head: str | None = option(
         None,
         "For labels of whole texts whose tokens are kept: what makes a row of them (see `probekit "
-        "heads`): mean, max, last, attention, multimax, with options: attention:heads=4.",
+        "heads`), with options: attention:heads=4.",
         Panel.TRAINED,
         each=str,
     )

@@ -24,9 +24,10 @@ def tokens():
 def made(head, token_head, order):
     spec = OverTokens(head=HEADS[head](), token_head=TOKEN_HEADS[token_head](order=order))
     module = spec.build(LAYERS, DIM, torch.Generator().manual_seed(2))
+    generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for values in module.parameters():
-            values.add_(torch.randn(values.shape), alpha=0.3)
+            values.add_(torch.randn(values.shape, generator=generator), alpha=0.3)
     return spec, module.eval()
 
 

@@ -167,9 +167,14 @@ def test_what_only_keeps_is_what_is_read_again(planted, tmp_path):
     (folder,) = [path.parent for path in (tmp_path / "heads").rglob("config.json")]
     config = json.loads((folder / "config.json").read_text("utf-8"))
     assert config["features"]["only"] == "last:2"
-    one, other = "cat dog moon river bread", "yes dog moon river bread"
-    said = predict(folder, [one, other], probabilities=True)
-    assert torch.tensor([one in said[0].label for one in "ab"]).any()
+    items = ["cat dog moon river bread", "yes dog moon river bread"]
+    said = predict(folder, items, probabilities=True)
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    inputs = [tokenizer(text, return_tensors="pt") for text in items]
+    rows = torch.stack([z[3:4, -2:].mean(1) for z in states_of(model, inputs)])
+    _, expected = TrainedHead.from_pretrained(folder).probabilities(rows, torch.arange(3))
+    for found, by_name in zip(said, expected, strict=True):
+        assert found.probabilities == pytest.approx(by_name, abs=1e-4)
 
 
 @pytest.mark.parametrize("token_head", ["attention", "max", "ema", None])
@@ -207,7 +212,7 @@ def test_words_have_labels_of_their_own(tmp_path):
     spec = TrainSpec(model=PLANTED, task=TASK, head="last")
     sweep([spec], out=tmp_path / "runs.jsonl", location=location, save=tmp_path / "heads")
     (folder,) = [path.parent for path in (tmp_path / "heads").rglob("config.json")]
-    with pytest.raises(OptionError, match="labels words"):
+    with pytest.raises(OptionError, match="this one is for tagging"):
         predict_tokens(folder, [["a", "b"]])
 
 
@@ -296,5 +301,5 @@ def test_a_conversation_is_given_as_messages(tmp_path):
         predict(saved, ["cat"])
     tokenizer.chat_template = TRIMMED + "!"
     tokenizer.save_pretrained(model)
-    with pytest.raises(BackboneError, match="another one than when the head was made"):
+    with pytest.raises(BackboneError, match="has changed since the head was made"):
         predict(saved, given)

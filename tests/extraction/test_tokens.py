@@ -10,6 +10,7 @@ import torch
 from transformers import AutoTokenizer
 
 from probekit.errors import BackboneError, DataError, OptionError
+from probekit.extraction.maintenance import describe
 from probekit.extraction.maintenance.entry_copy import EntryCopy
 from probekit.extraction.maintenance.row_errors import verify_rows
 from probekit.features.pooled_tokens import PooledTokens, token_rows
@@ -103,6 +104,7 @@ def test_the_last_tokens_are_kept(models, texts, tmp_path, length):
     assert whole.manifest.key != some.manifest.key
     for every, last in zip(rows_of(whole), rows_of(some), strict=True):
         torch.testing.assert_close(last, every[-3:], rtol=1e-4, atol=1e-6)
+    assert "(only last:3)" in describe(some.path)["arrays"]
     assert some.arrays["tokens"].spec.nbytes < whole.arrays["tokens"].spec.nbytes
     assert verify_rows(some, 30, model=str(models["bert"])).passed
 

@@ -163,6 +163,7 @@ def describe(path: Path) -> dict[str, Any]:
         "labels": _labels(entry),
         "arrays": ", ".join(
             f"{spec.name} {spec.rows:,} x {len(spec.layers)} x {spec.dim}"
+            + (f" (only {manifest.only})" if spec.name == "tokens" and manifest.only else "")
             for spec in manifest.arrays
         ),
         "layers": ", ".join(map(str, first.layers)) + " (0 = emb)",

@@ -317,11 +317,13 @@ def caption(records: Sequence[Record], means: Sequence[Interval], what: str | No
 
 
 def _shared_text(records: Sequence[Record]) -> str:
-    """Return task, label, decoder and pooling where all runs share them, with a colon."""
+    """Return task, label, decoder and pooling or token head where all share them, with a colon."""
     task, label, decoder, pooling = (
         _shared(name, records) for name in ("task", "label", "decoder", "pooling")
     )
     named = bool(task and label) and not label[0].isdigit()  # a column of a user's file: 2
+    token_heads = {record.spec.get("token_head") for record in records}
+    token_head = token_heads.pop() if len(token_heads) == 1 else None
     # runs on control labels have a label such as ``ner (control 0)``
     control = all(" (control " in record.label for record in records)
     parts = [
@@ -330,6 +332,7 @@ def _shared_text(records: Sequence[Record]) -> str:
         "control labels, random by word type" if control else None,
         decoder and f"decoder {decoder}",
         pooling and option_text("pooling", pooling),
+        token_head and f"token head {token_head}",
     ]
     text = ", ".join(part for part in parts if part)
     return f"{text}: " if text else ""

@@ -140,6 +140,12 @@ def test_entries_are_told_apart_in_few_words():
         ({"pooling": "mean"}, {"pooling": "mean"}, "conll ner, decoder linear, pooling mean: s"),
         ({"pooling": "mean"}, {"pooling": "cls"}, "conll ner, decoder linear: span"),
         (
+            {"spec": {"token_head": "max"}},
+            {"spec": {"token_head": "max"}},
+            "conll ner, decoder linear, token head max: span",
+        ),
+        ({"spec": {"token_head": "max"}}, {}, "conll ner, decoder linear: span"),
+        (
             {"label": "ner (control 0)"},
             {"label": "ner (control 0)"},
             "conll ner (control 0), control labels, random by word type, decoder linear: span",

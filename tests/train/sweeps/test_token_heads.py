@@ -79,6 +79,38 @@ def test_a_planted_token_is_found_by_attention_and_not_by_the_average(planted, t
     assert attention.spec["token_head"] == "attention" and mean.key != attention.key
 
 
+def test_a_head_of_short_texts_is_scored_on_long_ones(planted, tmp_path):
+    """Ten times as many words draw an attention away from the one that it found; no maximum."""
+    texts, cache = planted
+    rng, heads = np.random.default_rng(7), ("attention", "multimax")
+    short = train(planted, tmp_path, heads, **STEPS, save=tmp_path / "heads")
+    long = tmp_path / "long"
+    long.mkdir()
+    for split in ("train", "dev", "test"):
+        rows = [json.loads(line) for line in (texts / f"{split}.jsonl").read_text().splitlines()]
+        for row in rows:
+            around = list(rng.choice(WORDS, 9 * len(row["text"].split())))
+            around.insert(int(rng.integers(len(around))), row["text"])
+            row["text"] = " ".join(around)
+        (long / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", "utf-8")
+    entries_of(
+        cache.parent / MODEL, long, cache, ("train", "dev", "test"), keep=("tokens",), layers="3",
+        **OWN,
+    )  # fmt: skip
+    saved = {
+        json.loads(path.read_text("utf-8"))["head"]["token_head"]["name"]: str(path.parent)
+        for path in (tmp_path / "heads").rglob("config.json")
+    }
+    attention, multimax = (
+        train((long, cache), tmp_path, [head], **STEPS, init_from=saved[head], shots=0)[0]
+        for head in heads
+    )
+    assert attention.test_score < short[0].test_score - 0.2
+    assert multimax.test_score > short[1].test_score - 0.15 > 0.75
+    with pytest.raises(OptionError, match="saved with token head attention"):
+        train((long, cache), tmp_path, ["mean"], **STEPS, init_from=saved["attention"], shots=0)
+
+
 def test_the_mean_is_solved_as_the_stored_means_are(planted, tmp_path):
     tokens, stored = train(planted, tmp_path, ("mean", None), pooling=None)
     assert tokens.fitter == stored.fitter == "lbfgs"

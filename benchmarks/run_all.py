@@ -31,7 +31,7 @@ PROGRAMS: Programs = (
     ((9,), "depth_sklearn.py", ()),
     ((10, 11), "sweeping.py", ()),
     ((12,), "reading.py", ()),
-    ((13,), "larger_than_memory.py", ()),
+    ((13,), "larger_than_memory.py", ("--of", "words")),
     ((14,), "int8.py", ()),
     ((15,), "startup.py", ()),
     ((16,), "batching.py", ("minilm-l6",)),
@@ -48,6 +48,7 @@ PROGRAMS: Programs = (
     ((33, 34), "shards.py", ()),
     ((37, 38), "finetuning.py", ("--rounds", "3")),
     ((39, 40), "large_text.py", ()),
+    ((41,), "larger_than_memory.py", ("--of", "tokens")),
 )
 """The claims that each program measures, its own first, the program, and its arguments."""
 

@@ -1,5 +1,6 @@
 """Token heads without parameters: averages and maxima of the tokens, channel by channel."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,8 +23,29 @@ Bounds = Int64[Tensor, " bounds"]
 Rows = Float[Tensor, "layers texts dim"]
 
 
+class _FixedPool(TokenPool):
+    def __init__(self, dim: int, head: "_Fixed") -> None:
+        super().__init__(dim)
+        self.head = head
+
+    def pool(self, z: Tokens, bounds: Bounds) -> Rows:
+        return self.head.pool(z, bounds)
+
+
+class _Fixed(TokenHeadSpec):
+    """A token head without parameters: its options say all of it."""
+
+    def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:
+        """Create the module, which draws nothing."""
+        return _FixedPool(dim, self)
+
+    @abstractmethod
+    def pool(self, z: Tokens, bounds: Bounds) -> Rows:
+        """Return a row of each text, all of which have tokens."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class MeanTokens(TokenHeadSpec):
+class MeanTokens(_Fixed):
     """The average of the tokens: what the array ``mean`` holds."""
 
     name: ClassVar[str] = "mean"
@@ -31,18 +53,13 @@ class MeanTokens(TokenHeadSpec):
     summary: ClassVar[str] = "the average of all tokens"
     formula: ClassVar[str] = "1/n sum_t z_t"
 
-    def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:
-        """Create the module, which draws nothing."""
-        return _Mean(dim)
-
-
-class _Mean(TokenPool):
     def pool(self, z: Tokens, bounds: Bounds) -> Rows:
+        """Return a row of each text, all of which have tokens."""
         return segment_sum(z, bounds) / bounds.diff()[:, None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LastToken(TokenHeadSpec):
+class LastToken(_Fixed):
     """The last of the tokens."""
 
     name: ClassVar[str] = "last"
@@ -50,18 +67,13 @@ class LastToken(TokenHeadSpec):
     summary: ClassVar[str] = "the last token"
     formula: ClassVar[str] = "z_n"
 
-    def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:
-        """Create the module, which draws nothing."""
-        return _Last(dim)
-
-
-class _Last(TokenPool):
     def pool(self, z: Tokens, bounds: Bounds) -> Rows:
+        """Return a row of each text, all of which have tokens."""
         return z.index_select(1, bounds[1:] - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxTokens(TokenHeadSpec):
+class MaxTokens(_Fixed):
     """The largest value of each channel."""
 
     name: ClassVar[str] = "max"
@@ -69,18 +81,13 @@ class MaxTokens(TokenHeadSpec):
     summary: ClassVar[str] = "the largest value of each channel over the tokens"
     formula: ClassVar[str] = "max_t z_t"
 
-    def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:
-        """Create the module, which draws nothing."""
-        return _Max(dim)
-
-
-class _Max(TokenPool):
     def pool(self, z: Tokens, bounds: Bounds) -> Rows:
+        """Return a row of each text, all of which have tokens."""
         return segment_max(z, bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftmaxTokens(TokenHeadSpec):
+class SoftmaxTokens(_Fixed):
     """Between the average (a high temperature) and the maximum of each channel (a low one).
 
     Attributes:
@@ -99,22 +106,13 @@ class SoftmaxTokens(TokenHeadSpec):
         if self.temperature <= 0:
             raise OptionError(f"softmax: a temperature is above 0; found {self.temperature}.")
 
-    def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:
-        """Create the module, which draws nothing."""
-        return _Softmax(dim, self.temperature)
-
-
-class _Softmax(TokenPool):
-    def __init__(self, dim: int, temperature: float) -> None:
-        super().__init__(dim)
-        self.temperature = temperature
-
     def pool(self, z: Tokens, bounds: Bounds) -> Rows:
+        """Return a row of each text, all of which have tokens."""
         return segment_sum(segment_softmax(z / self.temperature, bounds) * z, bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
-class EMA(TokenHeadSpec):
+class EMA(_Fixed):
     """The largest value of each channel's exponential moving average, which begins at 0.
 
     Attributes:
@@ -133,17 +131,8 @@ class EMA(TokenHeadSpec):
         if not 0 < self.alpha <= 1:
             raise OptionError(f"ema: alpha is above 0 and at most 1; found {self.alpha}.")
 
-    def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:
-        """Create the module, which draws nothing."""
-        return _EMA(dim, self.alpha)
-
-
-class _EMA(TokenPool):
-    def __init__(self, dim: int, alpha: float) -> None:
-        super().__init__(dim)
-        self.alpha = alpha
-
     def pool(self, z: Tokens, bounds: Bounds) -> Rows:
+        """Return a row of each text, all of which have tokens."""
         # e_t sums (1 - alpha)^k alpha z_(t-k) over the tokens up to t. Of the last 1, 2, 4, ...
         # of them it is, with twice as many each time, the sum of as many and of those before.
         place = torch.arange(z.shape[1], device=z.device) - bounds[:-1][owners(bounds)]
@@ -157,7 +146,7 @@ class _EMA(TokenPool):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RollingMax(TokenHeadSpec):
+class RollingMax(_Fixed):
     """The largest average of some neighbouring tokens, channel by channel.
 
     Attributes:
@@ -176,17 +165,8 @@ class RollingMax(TokenHeadSpec):
         if self.window < 1:
             raise OptionError(f"rolling-max: a window is 1 or more; found {self.window}.")
 
-    def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:
-        """Create the module, which draws nothing."""
-        return _RollingMax(dim, self.window)
-
-
-class _RollingMax(TokenPool):
-    def __init__(self, dim: int, window: int) -> None:
-        super().__init__(dim)
-        self.window = window
-
     def pool(self, z: Tokens, bounds: Bounds) -> Rows:
+        """Return a row of each text, all of which have tokens."""
         stops = torch.arange(z.shape[1], device=z.device) + 1
         starts = torch.maximum(stops - self.window, bounds[:-1][owners(bounds)])
         # in double precision: of a long text the sums are much larger than their differences

@@ -19,7 +19,19 @@ from probekit.probe.token_heads.contract import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentionTokens(TokenHeadSpec):
+class _Trained(TokenHeadSpec):
+    heads: int = 1
+
+    trains: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Check how many heads there are."""
+        if self.heads < 1:
+            raise OptionError(f"{self.name}: it has 1 head or more; found {self.heads}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionTokens(_Trained):
     """Averages of the tokens, each weighted by a query; of each layer its own queries.
 
     A query starts at 0, where its average is that of all tokens.
@@ -31,14 +43,9 @@ class AttentionTokens(TokenHeadSpec):
     heads: int = 1
 
     name: ClassVar[str] = "attention"
-    trains: ClassVar[bool] = True
     source: ClassVar[str] = "attention probe: arXiv 2601.11516, 2601.13288"
     summary: ClassVar[str] = "an average that a learned query weighs, or several of them"
     formula: ClassVar[str] = "sum_t softmax_t(q_h . z_t / sqrt(d)) z_t for each h"
-
-    def __post_init__(self) -> None:
-        """Check how many queries there are."""
-        check_heads(self.name, self.heads)
 
     def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:
         """Create the module, which draws nothing."""
@@ -60,7 +67,7 @@ class _Attention(TokenPool):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiMax(TokenHeadSpec):
+class MultiMax(_Trained):
     """The largest of each of some scores that every token has, of each layer its own.
 
     Attributes:
@@ -70,14 +77,9 @@ class MultiMax(TokenHeadSpec):
     heads: int = 10
 
     name: ClassVar[str] = "multimax"
-    trains: ClassVar[bool] = True
     source: ClassVar[str] = "MultiMax without its MLP: arXiv 2601.11516"
     summary: ClassVar[str] = "the largest over the tokens of each of some learned scores"
     formula: ClassVar[str] = "max_t (v_h . z_t + b_h) for each h"
-
-    def __post_init__(self) -> None:
-        """Check how many scores there are."""
-        check_heads(self.name, self.heads)
 
     def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:
         """Create the module, and draw the directions of the scores."""
@@ -96,13 +98,3 @@ class _MultiMax(TokenPool):
         self, z: Float[Tensor, "layers tokens dim"], bounds: Int64[Tensor, " bounds"]
     ) -> Float[Tensor, "layers texts width"]:
         return segment_max(torch.baddbmm(self.b, z, self.v.mT), bounds)
-
-
-def check_heads(name: str, heads: int) -> None:
-    """Refuse a number of heads that nothing can be built of.
-
-    Raises:
-        OptionError: it is below 1.
-    """
-    if heads < 1:
-        raise OptionError(f"{name}: it has 1 head or more; found {heads}.")

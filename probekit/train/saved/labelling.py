@@ -1,10 +1,10 @@
 """Run a saved head on new text, with the very steps that made its training rows."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 BATCH_TOKENS = 4096
+
+T = TypeVar("T")
 
 Conversation = Sequence[Mapping[str, Any]]
 """Messages, each with its role and content."""
@@ -233,13 +235,10 @@ def predict(
     trained = head if isinstance(head, TrainedHead) else TrainedHead.from_pretrained(head)
     if probabilities and KINDS[trained.kind].targets not in ("classes", "sets"):
         raise OptionError(NO_PROBABILITIES)
-    how: dict[str, Any] = {"device": device, "device_map": device_map}
-    how["trust_remote_code"] = trust_remote_code
-    reader = _reader(trained, texts, model, tokenizer, **how)
-    labelled: list[Any] = []
-    for start, stop in _blocks(len(texts), progress):
-        labelled += _label(reader, start, stop, probabilities)
-    return labelled
+    reader = _reader(
+        trained, texts, model, tokenizer, device, device_map, trust_remote_code=trust_remote_code
+    )
+    return _in_blocks(partial(_label, reader, probabilities=probabilities), len(texts), progress)
 
 
 def predict_tokens(
@@ -271,13 +270,10 @@ def predict_tokens(
             "labels of single tokens need a head that labels whole texts by a row of them; this "
             f"one {what}. Predict without tokens."
         )
-    how: dict[str, Any] = {"device": device, "device_map": device_map}
-    how["trust_remote_code"] = trust_remote_code
-    reader = _reader(trained, texts, model, tokenizer, **how)
-    labelled: list[list[TokenPrediction]] = []
-    for start, stop in _blocks(len(texts), progress):
-        labelled += _label_tokens(reader, start, stop)
-    return labelled
+    reader = _reader(
+        trained, texts, model, tokenizer, device, device_map, trust_remote_code=trust_remote_code
+    )
+    return _in_blocks(partial(_label_tokens, reader), len(texts), progress)
 
 
 def _reader(
@@ -285,9 +281,9 @@ def _reader(
     texts: Sequence[Item | Conversation],
     model: "PathName | PreTrainedModel | None",
     tokenizer: "PreTrainedTokenizerFast | None",
-    *,
     device: str,
     device_map: DeviceMap | None,
+    *,
     trust_remote_code: bool,
 ) -> HeadReader:
     """Load the backbone of a head, and tokenise texts; args and errors are those of `predict`."""
@@ -313,13 +309,15 @@ def _reader(
     return HeadReader.of(trained, backbone, texts)
 
 
-def _blocks(count: int, progress: bool) -> Iterator[tuple[int, int]]:
-    """Yield runs of so many texts, and show how many are done."""
+def _in_blocks(label: Callable[[int, int], list[T]], count: int, progress: bool) -> list[T]:
+    """Return what is said of so many texts, some at a time, and show how many are done."""
+    labelled: list[T] = []
     with ProgressBar(total=count, desc="predict", unit="text", shown=progress) as bar:
         for start in range(0, count, _EXAMPLES):
             stop = min(start + _EXAMPLES, count)
-            yield start, stop
+            labelled += label(start, stop)
             bar.report(stop - start)
+    return labelled
 
 
 def _label(reader: HeadReader, start: int, stop: int, probabilities: bool) -> list[Any]:

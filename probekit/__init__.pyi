@@ -58,4 +58,5 @@ from .train.sweeps.run import fit as fit
 from .train.sweeps.run import sweep as sweep
 from .train.sweeps.specs import TrainSpec as TrainSpec
 from .train.sweeps.specs import product as product
+from .train.sweeps.suite import run_suite as run_suite
 from .version import __version__ as __version__

@@ -29,6 +29,7 @@ from probekit.cli import (
     page,
     record_reading,
     saved_runs,
+    suite,
     train,
 )
 from probekit.cli.arguments import offer_completion
@@ -265,6 +266,7 @@ _COMMANDS: dict[str, Callable[..., object]] = {
     "train": train.train,
     "sweep": train.sweep,
     "depth": train.depth,
+    "suite": suite.suite,
     "predict": saved_runs.predict,
     "plot": record_reading.plot,
     "table": record_reading.table,

@@ -328,7 +328,7 @@ VALUES: Mapping[str, Values] = {
         *("frozen", "full", "bitfit", "lora", "qlora", "adapter", "prompt", "prefix", "diff-prune"),
     ),
     "pooling": _pooling_names,
-    "fit": _some("auto", "adam", "lbfgs", "ridge", kind="fitter"),
+    "fit": _some("auto", "adam", "lbfgs", "ridge", "sae-probes", kind="fitter"),
     "select": _some("dev", "cv:5", "hold-out:0.1", "held-out"),
     "protocol": _names("train.sweeps.protocols:PROTOCOLS"),
     "model": _model_names,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from probekit.results.summaries.scored import Scored
 
 *_FIRST, _LAST = PLOTS
-_TABLES = ("scores", "depth", "weights", "initial", "shares", "ablation")
+_TABLES = ("scores", "depth", "suite", "weights", "initial", "shares", "ablation")
 
 Runs = Annotated[
     list[Path],
@@ -157,8 +157,9 @@ def table(
         str,
         typer.Option(
             "--of",
-            help="scores; or with a row per layer: depth, weights, initial (before training), "
-            "shares (of the logits), ablation (the loss without a layer).",
+            help="scores; or with a row per layer: depth, suite (means over tasks), weights, "
+            "initial (before training), shares (of the logits), ablation (the loss without a "
+            "layer).",
         ),
     ] = "scores",
     where: Where = None,
@@ -175,7 +176,7 @@ def table(
 ) -> None:
     """Print what RUNS hold: means over seeds with 95 % intervals. Nothing is trained."""
     from probekit.results.summaries.layer_measures import MEASURES, RAW_WEIGHTS
-    from probekit.results.tables import STYLES, depth_table, measure_table
+    from probekit.results.tables import STYLES, depth_table, measure_table, suite_table
 
     choose("table", of, dict.fromkeys(_TABLES))
     _check_typed(of, asked, raw)
@@ -183,8 +184,9 @@ def table(
     records = read_records(runs, where, metric)
     if of in MEASURES:
         shown = measure_table(records, RAW_WEIGHTS if raw else MEASURES[of])
-    elif of == "depth":
-        shown = depth_table(records, cast("Scored | None", asked.split))
+    elif of in ("depth", "suite"):
+        tabulate = depth_table if of == "depth" else suite_table
+        shown = tabulate(records, cast("Scored | None", asked.split))
     else:
         shown = asked_table(records, asked)
     show(shown.text(layout), nl=False)
@@ -202,9 +204,9 @@ def _check_typed(of: str, asked: TableOptions, raw: bool) -> None:
         of_scores.remove("also")
     if {"columns", "verdicts", "against"} & set(typed):
         of_scores.add("split")
-    taken = {"scores": of_scores, "depth": {"split"}, "weights": {"raw"}}.get(of, set())
+    taken = {"scores": of_scores, "depth": {"split"}, "suite": {"split"}, "weights": {"raw"}}
     for name in typed:
-        if name not in taken:
+        if name not in taken.get(of, ()):
             raise OptionError(f"table --of {of} takes no {flag(name)}. Leave it out.")
 
 

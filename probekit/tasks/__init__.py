@@ -11,10 +11,13 @@ from probekit.base.kinds import KINDS
 from probekit.base.plugins import Registry
 from probekit.base.registry import PathName, choose, typed_name
 from probekit.errors import MissingFileError, OptionError, UnknownNameError
+from probekit.tasks.corpora.blimp import blimp, blimp_sets
 from probekit.tasks.corpora.entities import conll, demo_ner, wikiann, wnut17
 from probekit.tasks.corpora.glue import GLUE, glue
 from probekit.tasks.corpora.sae_probes import sae_probes, tags
+from probekit.tasks.corpora.senteval import SENTEVAL, senteval
 from probekit.tasks.corpora.slots import matis, slots
+from probekit.tasks.corpora.truth import TRUTH, truth
 from probekit.tasks.corpora.ud import treebanks, ud
 from probekit.tasks.corpora.wikitext import wikitext2
 from probekit.tasks.formats.text_lines import format_of
@@ -73,6 +76,27 @@ _OWN: Mapping[str, Family] = {
         example="5_hist_fig_ismale",
         listed=tags,
         summary="sae-probes, 113 binary tasks of single texts",
+    ),
+    "senteval": Family(
+        build=senteval,
+        variant="TASK",
+        example="tree_depth",
+        variants=SENTEVAL,
+        summary="SentEval's ten probing tasks of sentences",
+    ),
+    "blimp": Family(
+        build=blimp,
+        variant="SET",
+        example="wh_island",
+        listed=blimp_sets,
+        summary="BLiMP, 67 sets of sentences that are acceptable or not",
+    ),
+    "truth": Family(
+        build=truth,
+        variant="SET",
+        example="cities",
+        variants=tuple(TRUTH),
+        summary="true and false statements, tested on their negations",
     ),
     "wikitext2": Family(build=wikitext2, summary="WikiText-2, articles of the English Wikipedia"),
     "demo-ner": Family(build=demo_ner, summary="the corpus shipped with probekit"),

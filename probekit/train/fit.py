@@ -322,6 +322,9 @@ class _Group:
         of_dev = self._settle(finished, keep=keep)
         members = [member for _, member in finished]
         counted = attribute(dev, members, self._mean_rows() if ablate else None)
+        for member in members:
+            if member.refitted is not None:
+                member.probe.load_state_dict(member.refitted)
         assessed = {name: split.assess(members, keep=keep) for name, split in splits.items()}
         results = {}
         for index, (spec, member) in enumerate(finished):

@@ -228,6 +228,7 @@ class Member:
         self.last_score = math.nan
         self.best: Checkpoint | None = None
         self.solved: Mapping[str, Any] = {}
+        self.refitted: Mapping[str, Tensor] | None = None
         self.selection_score: float | None = None
         self.diverged = False
         self.reading, self.stepping = Stopwatch(device), Stopwatch(device)

@@ -41,6 +41,7 @@ CALLS = {
         ),
     ),
     **dict.fromkeys((f"{name} m own.csv --out r" for name in ("train", "sweep", "depth")), TRAIN),
+    "suite truth m": ("probekit.train.sweeps.suite.run_suite",),
     "predict head data.csv": (
         "probekit.train.saved.head.TrainedHead.from_pretrained",
         "probekit.train.saved.items.file_items",

@@ -148,6 +148,7 @@ def test_wikiann_and_ud_take_their_configuration(serve, tmp_path) -> None:
     upos = {
         "tokens": list(TOKENS), "upos": [["PROPN", "VERB", "ADJ"], ["PROPN", "PROPN"]],
         "xpos": [["_", "_", "_"], ["_", "_"]], "sent_id": ["s1", "s2"],
+        "deprel": [["nsubj", "root", "xcomp"], ["root", "flat"]],
     }  # fmt: skip
     repos = {
         "datasets/unimelb-nlp/wikiann": tmp_path / "wikiann",
@@ -165,7 +166,14 @@ def test_wikiann_and_ud_take_their_configuration(serve, tmp_path) -> None:
             get_task("wikiann/fr").read("train", None)
     assert german.labels["ner"] == (("B-ORG", "O", "B-LOC"), ("B-PER", "I-PER"))
     assert german.origin.endswith(" (de)")
-    assert treebank.labels == {"upos": (("PROPN", "VERB", "ADJ"), ("PROPN", "PROPN"))}
+    upos, deprel = (
+        (("PROPN", "VERB", "ADJ"), ("PROPN", "PROPN")),
+        (
+            ("nsubj", "root", "xcomp"),
+            ("root", "flat"),
+        ),
+    )
+    assert treebank.labels == {"upos": upos, "deprel": deprel}
     assert [example.id for example in treebank.examples] == ["s1", "s2"]
     assert {"PROPN", "VERB", "ADJ"} < set(UPOS)
 

@@ -21,7 +21,10 @@ def make_split(n: int = 10) -> Split:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("conl", r"unknown task 'conl'. Did you mean 'conll'\? Choose from: atis, conll.*your own"),
+        (
+            "conl",
+            r"unknown task 'conl'. Did you mean 'conll'\? Choose from: atis, bl.*your own",
+        ),
         ("glue/rtee", r"unknown GLUE task 'rtee'. Did you mean 'rte'\?"),
         ("unknown", r"unknown task 'unknown'"),
     ],

@@ -6,9 +6,14 @@ To add a fitter to probekit, write one file with a `Fitter`, and one line in ``_
 from collections.abc import Mapping
 
 from probekit.base.plugins import Registry
-from probekit.probe.fitters.contract import LBFGS, Adam, Fitter, Ridge
+from probekit.probe.fitters.contract import LBFGS, Adam, Fitter, Ridge, SaeProbes
 
-_OWN: Mapping[str, Fitter] = {"adam": Adam(), "lbfgs": LBFGS(), "ridge": Ridge()}
+_OWN: Mapping[str, Fitter] = {
+    "adam": Adam(),
+    "lbfgs": LBFGS(),
+    "ridge": Ridge(),
+    "sae-probes": SaeProbes(),
+}
 
 AUTO = "auto"
 """What leaves the choice to the problem."""

@@ -1,4 +1,4 @@
-"""What a fitter is, a way to find the trained values of a head and its decoder; and three."""
+"""What a fitter is, a way to find the trained values of a head and its decoder; and four."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -100,6 +100,28 @@ class LBFGS(Fitter):
             return f"the decoder {decoder.name} is not convex in its weights"
         if not frozen and head.trains == "maps":
             return f"the head {head.name} trains maps of its own"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaeProbes(Fitter):
+    """Logistic regression of two classes, as the runner of sae-probes fits it.
+
+    Rows stay as they are. dev chooses among ten strengths by AUROC, and all rows of train and dev
+    are fitted again with that one.
+    """
+
+    name: ClassVar[str] = "sae-probes"
+    summary: ClassVar[str] = "two classes on raw rows; dev picks C by AUROC, then joins the fit"
+    numerics: ClassVar[int] = 1
+    solves: ClassVar[bool] = True
+
+    def unsuited(self, head: HeadSpec, decoder: DecoderSpec, *, frozen: bool) -> str | None:
+        """Return why, unless a plain linear decoder alone is fitted."""
+        if decoder.name != "linear":
+            return f"it fits a linear decoder, and this one is {decoder.name}"
+        if not frozen and head.trains != "nothing":
+            return f"the head {head.name} trains values of its own"
         return None
 
 

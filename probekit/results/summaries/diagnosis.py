@@ -36,7 +36,7 @@ _WORDS = {
 }
 """What is said of texts or pairs; True: of those of train, where a part of it chose."""
 
-SOLVERS = ("lbfgs", "ridge")
+SOLVERS = ("lbfgs", "ridge", "sae-probes")
 """Fitters that find the optimum, as records name them."""
 
 MARK = "*"
@@ -128,7 +128,7 @@ def copied_texts(records: Sequence[Record]) -> list[str]:
         records: all that a table is made of.
     """
     shares: dict[tuple[tuple[str, bool], str], list[float]] = {}
-    several = len({record.task for record in records}) > 1
+    several = 1 < len({record.task for record in records}) <= _PLACES
     for record in [record for record in records if _DROPPED not in record.protocol]:
         for split, among in record.duplicates.items():
             counts = among.get("train", {})

@@ -1,7 +1,13 @@
 """Tables of results: records grouped over seeds, each with what stands below it, in any style."""
 
 from probekit.results.summaries.typeset import STYLES, Style, Table
-from probekit.results.tables.by_layer import depth_table, measure_table, pivot, weights_table
+from probekit.results.tables.by_layer import (
+    depth_table,
+    measure_table,
+    pivot,
+    suite_table,
+    weights_table,
+)
 from probekit.results.tables.scores import ScoreRow, caption, score_table, summarise, table
 
 __all__ = [
@@ -14,6 +20,7 @@ __all__ = [
     "measure_table",
     "pivot",
     "score_table",
+    "suite_table",
     "summarise",
     "table",
     "weights_table",

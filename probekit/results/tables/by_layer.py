@@ -1,4 +1,4 @@
-"""Tables with a row per layer, and pivots with a column per value of an option."""
+"""Tables with a row per layer, of one task or over many; pivots by the values of an option."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -9,6 +9,7 @@ from probekit.errors import RecordError
 from probekit.metrics import Scale, scale_of
 from probekit.results.comparison.compare import BestDepth, best_depths
 from probekit.results.comparison.mean_scores import mean_score, score_curve
+from probekit.results.comparison.over_tasks import TASK, over_tasks
 from probekit.results.comparison.pairwise import ARROWS, Verdicts
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import MARK, marks, marks_along, notes
@@ -28,11 +29,13 @@ from probekit.results.summaries.typeset import Cell, Column, Table, score_column
 from probekit.results.summaries.wording import (
     OPTIONS,
     layer_text,
+    metric_text,
     option_text,
     options_text,
     value_text,
 )
 from probekit.results.tables.scores import caption, option_column, said_lines
+from probekit.tasks.suites import published_lines
 
 NEAR = "~"
 """What marks the depths within noise of the best one."""
@@ -104,6 +107,48 @@ def depth_table(records: Sequence[Record], split: Scored | None = None) -> Table
     heading = "layer" if both else f"layer, {split}"
     lines = [*named, *notes(records)]
     return _layer_table(columns, heading, lines, records)
+
+
+def suite_table(records: Sequence[Record], split: Scored | None = None) -> Table:
+    """Return mean scores over tasks: layers as rows (``0 = emb``), models and heads as columns.
+
+    Intervals are over tasks; `over_tasks` says which layers a ``~`` follows. JSON lines have one
+    object per layer and column.
+
+    Args:
+        records: records; those that are not of a truncated depth are left out.
+        split: whose scores; None is test where all have one there, else dev.
+
+    Raises:
+        RecordError: no record has a depth, the tasks have several metrics, or fewer than two tasks
+            have every layer.
+    """
+    records, split = shown([record for record in records if record.depth is not None], split)
+    if len({record.metric for record in records}) != 1:
+        names = sorted({metric_text(record.metric) for record in records})
+        raise RecordError(
+            f"a mean over tasks is of one metric at several depths; found {', '.join(names)}: give "
+            "--metric."
+            if names
+            else "no records with a depth; run `probekit suite` or `probekit depth` first."
+        )
+    curves = series(records, given=["depth", *TASK], lead=["model", "head"])
+    found = {name: over_tasks(members, split, name) for name, members in curves.items()}
+    columns = {
+        name: _Layers(
+            values=found[name].means,
+            scale=scale_of(members[0].metric),
+            troubles=marks_along(members, "depth"),
+            best=found[name].best,
+        )
+        for name, members in curves.items()
+    }
+    lines = [f"{name}: {of_curve.best.text}" for name, of_curve in found.items()]
+    if left_out := max(of_curve.left_out for of_curve in found.values()):
+        lack = "task lacks a layer and is" if left_out == 1 else "tasks lack a layer and are"
+        lines.append(f"{left_out} {lack} left out")
+    lines += [*published_lines({record.task for record in records}), *notes(records)]
+    return _layer_table(columns, f"layer, {split}", lines, records)
 
 
 def weights_table(records: Sequence[Record], raw: bool = False) -> Table:

@@ -63,6 +63,19 @@ class Published:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class SplitsTogether(Published):
+    """A corpus without a Hub repository, each file of several splits: ``parse`` takes one too."""
+
+    parse: Callable[..., Sentences]
+
+    def __call__(self, split: str, data: Path | None) -> Sentences:
+        """Read ``split`` from ``data``."""
+        if data is None:
+            return super().__call__(split, None)
+        return self.parse(find_file(self.task, split, data, self.files[split]), split)
+
+
 def find_file(
     task: str, split: str, data: Path, names: Sequence[str], folders: Sequence[str] = ()
 ) -> Path:

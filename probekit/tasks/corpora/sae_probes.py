@@ -1,17 +1,17 @@
 """sae-probes: 113 binary tasks of single texts (Kantamneni et al. 2025, arXiv 2502.16681).
 
-The tables lie in the package ``sae-probes`` of PyPI, one for each task, without splits. Train and
-test are those of its own runner: balanced, at most 1,024 texts of train, drawn with the seed 42.
+The tables lie in the package ``sae-probes`` of PyPI, one for each task, without splits. These are
+those of its own runner: balanced, at most 1,024 texts of train, drawn with the seed 42, of which
+the last fifth, at most 100, validates and is dev here.
 """
 
 import io
 import math
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from probekit.errors import DataError, MissingFileError, reason_of
-from probekit.tasks.corpora.published import Published
+from probekit.tasks.corpora.published import SplitsTogether
 from probekit.tasks.schemes import class_text
 from probekit.tasks.sentences import Sentences, plain_text
 from probekit.tasks.task import Task
@@ -23,28 +23,26 @@ if TYPE_CHECKING:
 
 OBTAIN = "the package sae-probes 0.4.2 of PyPI, its folder sae_probes/data/cleaned_data"
 SEED = 42
-MOST_TRAINED, LEAST_TESTED = 1024, 100
+MOST_TRAINED, LEAST_TESTED, MOST_VALIDATED = 1024, 100, 100
 _MASTER = "probing_datasets_MASTER.csv.zst"
 
 
-class _Drawn(Published):
-    """Tables that hold no splits: these are drawn."""
+class _Spaced(SplitsTogether):
+    """Files whose names may have blanks where tags have "_"."""
 
     def __call__(self, split: str, data: Path | None) -> Sentences:
-        """Read ``split`` from ``data``; a tag has "_" for the blanks in the name of its file."""
+        """Read ``split`` from ``data``."""
         names, folder = self.files[split], Path() if data is None else data
         spaced = [path.name for path in folder.glob("* *") if path.name.replace(" ", "_") in names]
-        files = {split: (*names, *spaced)}
-        own = {"files": files, "parse": partial(_parse, split=split)}
-        return Published(**vars(self) | own)(split, data)
+        return SplitsTogether(**vars(self) | {"files": {split: (*names, *spaced)}})(split, data)
 
 
 def sae_probes(tag: str) -> Task:
     """Return the task ``sae-probes/<tag>`` ("sae-probes/5_hist_fig_ismale")."""
-    corpus = _Drawn(
+    corpus = _Spaced(
         task=f"sae-probes/{tag}",
-        files=dict.fromkeys(("train", "test"), (f"{tag}.csv.zst", f"{tag}.csv")),
-        parse=partial(_parse, split="train"),
+        files=dict.fromkeys(("train", "dev", "test"), (f"{tag}.csv.zst", f"{tag}.csv")),
+        parse=_parse,
         obtain=OBTAIN,
     )
     return corpus.labelled({"target": "accuracy"}, kind="sentence")
@@ -95,7 +93,7 @@ def _parse(path: Path, split: str) -> Sentences:
     classes, numbers = np.unique(table["target"].to_numpy(), return_inverse=True)
     if len(classes) != 2:
         raise DataError(f"{path} has {len(classes)} classes, and tasks of sae-probes have two.")
-    rows = draw(numbers.astype(np.int64), str(path))[split == "test"]
+    rows = draw(numbers.astype(np.int64), str(path))[split]
     names = [str(class_text(name)) for name in classes.tolist()]
     texts = table["prompt"].astype(str).tolist()
     return Sentences.of_file(
@@ -109,8 +107,8 @@ def _parse(path: Path, split: str) -> Sentences:
 
 def draw(
     numbers: "Int64[np.ndarray, ' texts']", where: str
-) -> "tuple[Int64[np.ndarray, ' train'], Int64[np.ndarray, ' test']]":
-    """Return the rows of train and of test, as the runner of sae-probes draws them.
+) -> "dict[str, Int64[np.ndarray, ' rows']]":
+    """Return the rows of each split, as the runner of sae-probes draws them.
 
     Args:
         numbers: the class of each row, 0 or 1.
@@ -132,4 +130,5 @@ def draw(
         left = {n: np.setdiff1d(left[n], drawn[n]) for n in left}
         parts.append(np.concatenate([*drawn.values()]))
     train, test = map(random.permutation, parts)
-    return train, test
+    kept = n_train - min(n_train // 5, MOST_VALIDATED)
+    return {"train": train[:kept], "dev": train[kept:], "test": test}

@@ -14,7 +14,7 @@ from probekit.tasks.hub_repository import HubRepository, list_configurations
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.task import Task
 
-COLUMNS = ("upos", "xpos")
+COLUMNS = ("upos", "xpos", "deprel")
 REPO = "universal-dependencies/universal_dependencies"
 # The published label names, in the Hub's order.
 _UPOS = "NOUN PUNCT ADP NUM SYM SCONJ ADJ PART DET CCONJ PROPN PRON X _ ADV INTJ VERB AUX"
@@ -80,7 +80,7 @@ def ud(treebank: str) -> Task:
     repository = HubRepository(
         repo=REPO,
         config=treebank,
-        labels={"upos": "upos", "xpos": "xpos"},
+        labels={column: column for column in COLUMNS},
         ids=("sent_id", "idx"),
         names={"upos": UPOS},
     )

@@ -19,6 +19,7 @@ from probekit.train.member import Member, MemberSpec
 from probekit.train.scoring import ScoredSplit
 from probekit.train.solving.mixture_fit import MixtureFit
 from probekit.train.solving.path_fit import LinearFit
+from probekit.train.solving.sae_probes_fit import SaeProbesFit
 from probekit.train.solving.solved_fit import SolvedFit, SplitName
 from probekit.train.source import Source
 from probekit.train.stream import Residency, StreamSpec
@@ -165,7 +166,8 @@ class SolvedStream:
         spec = member.spec
         mixes = _mixes(member)
         path_fit: type[SolvedFit] | None = FITTERS[spec.fitter].path_fit(trains_head=mixes)
-        build: Callable[..., SolvedFit] = path_fit or LinearFit
+        own = SaeProbesFit if spec.fitter == "sae-probes" else LinearFit
+        build: Callable[..., SolvedFit] = path_fit or own
         if mixes and path_fit is None:
             several = spec.layers if len(spec.layers) > 1 else ()
             build = partial(

@@ -80,6 +80,14 @@ PROTOCOLS: Mapping[str, Protocol] = {
         seeds=5,
         options={**_PUBLISHED, "lr": 2e-3, "epochs": 20, "batch_size": 16},
     ),
+    "sae-probes": Protocol(
+        summary="logistic regression on the raw row of the last token; dev picks C among ten from "
+        "1e5 to 1e-5 by AUROC, and is then fitted as well",
+        source="sae-probes, run_baselines (standard conditions)",
+        heads=("last",),
+        seeds=1,
+        options={"fit": "sae-probes", "pooling": "last"},
+    ),
     "dwatt-ft": Protocol(
         summary="the whole model is trained: AdamW with linear decay, 5e-5 for all, batches of 16, "
         "best dev score of 50 epochs, 5 seeds; choose --shots",

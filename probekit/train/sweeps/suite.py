@@ -85,8 +85,8 @@ def run_suite(
         base = TrainSpec(model=called, task=task.name, label=task.label, head=head, **settings)
         plan = [replace(base, depth=n) for n in parse_layers(layers, info.n_blocks)]
         done = sweep(
-            plan, out=out, location=Location(cache=cache), device=device, workers=workers,
-            predictions="new", progress=progress,
+            plan, out=out, location=Location(cache=cache, data=task.data), device=device,
+            workers=workers, predictions="new", progress=progress,
         )  # fmt: skip
         records += done
         origins |= done.origins

@@ -22,6 +22,7 @@ from probekit.base.markup import spelled_out
 from probekit.base.plugins import trusting
 from probekit.base.registry import Panel
 from probekit.cli import (
+    audit,
     cache,
     cache_exchange,
     catalogue,
@@ -274,6 +275,7 @@ _COMMANDS: dict[str, Callable[..., object]] = {
     "export": saved_runs.export,
     "merge": saved_runs.merge,
     "card": saved_runs.card,
+    "audit": audit.audit,
     "report": page.report,
     "geometry": geometry.geometry,
     "overthinking": record_reading.overthinking,

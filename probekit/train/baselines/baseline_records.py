@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from probekit.base.fingerprint import digest
+from probekit.base.fingerprint import digest, digest_file
 from probekit.base.kinds import KINDS
 from probekit.base.numbers import numpy_generator
 from probekit.base.selection import HELD_OUT, Selection
@@ -38,11 +38,13 @@ from probekit.metrics import COMPRESSION, METRICS
 from probekit.probe.decoders import IGNORED
 from probekit.results import Record, recorded
 from probekit.results.claims import Claims, owners, wait_for_change
+from probekit.train.baselines.text_readers import Guess
 from probekit.train.fit import fit_group
 from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Steps
 from probekit.train.scoring import gold_of
 from probekit.train.stream import StreamSpec
+from probekit.train.sweeps.outputs import write_predictions
 from probekit.train.sweeps.resolve import Run
 from probekit.train.sweeps.run_groups import data_key, grouped, stream_key
 from probekit.train.sweeps.run_options import Sample
@@ -185,9 +187,6 @@ def block_ends(n_examples: int) -> list[int]:
 
 CODE_SCORES = ("bits per label", COMPRESSION)
 
-Guess = Callable[[FeatureView], np.ndarray]
-"""From a view to what the task's metric consumes: a class, value or loss per row, or scores."""
-
 
 def majority(train: FeatureView) -> Guess:
     """Guess the same for every row.
@@ -290,14 +289,27 @@ class Ledger:
         return [self._known[key] for key in keys]
 
 
-def guess_records(runs: Sequence[Run], splits: Splits, ledger: Ledger) -> list[Record]:
-    """Return the records of the baselines without features, one per drawn sample.
+def guess_records(
+    runs: Sequence[Run],
+    splits: Splits,
+    ledger: Ledger,
+    guesses: Mapping[str, Callable[[FeatureView], Guess]] = GUESSES,
+    predictions: Path | None = None,
+) -> list[Record]:
+    """Return the records of baselines without features, one per drawn sample.
 
     Memorising needs labels of words; all labels are given to sets.
+
+    Args:
+        runs: the heads that they are held against.
+        splits: the features.
+        ledger: the records that are there.
+        guesses: the baselines by name.
+        predictions: folder for their predictions; None writes none.
     """
     kind = KINDS[splits.kind]
     unfit = {"memorised": kind.per != "word", "all labels": kind.targets != "sets"}
-    names = [name for name in GUESSES if not unfit.get(name)]
+    names = [name for name in guesses if not unfit.get(name)]
     asked: dict[str, tuple[str, Run]] = {}
     for run in runs:
         for name in names:
@@ -309,17 +321,41 @@ def guess_records(runs: Sequence[Run], splits: Splits, ledger: Ledger) -> list[R
             asked.setdefault(key, (name, run))
     return ledger.settle(
         list(asked),
-        lambda missing: [_guess(*asked[key], splits, key) for key in asked if key in missing],
+        lambda missing: [
+            _guess(name, guesses[name], run, splits, key, predictions)
+            for key, (name, run) in asked.items()
+            if key in missing
+        ],
     )
 
 
-def _guess(name: str, run: Run, splits: Splits, key: str) -> Record:
-    guess = GUESSES[name](_train_view(run, splits))
+def _guess(
+    name: str,
+    build: Callable[[FeatureView], Guess],
+    run: Run,
+    splits: Splits,
+    key: str,
+    predictions: Path | None,
+) -> Record:
+    guess = build(_train_view(run, splits))
     metric = METRICS[splits.metric]
     views = scored_views(run.spec, splits)
+    guessed = {split: guess(view) for split, view in views.items()}
     scores = {
-        name: metric(gold_of(view, metric)).score(guess(view)) for name, view in views.items()
+        split: metric(gold_of(view, metric)).score(guessed[split]) for split, view in views.items()
     }
+    kept: dict[str, Any] = {}
+    if predictions is not None:
+        file = predictions / f"{key[:16]}.parquet"
+        write_predictions(
+            file,
+            guessed,
+            views,
+            key=key,
+            metric=metric.name,
+            labels_fingerprint=run.options.labels_fingerprint,
+        )
+        kept = {"predictions": str(file), "predictions_digest": digest_file(file)}
     return _record(
         run,
         splits,
@@ -337,6 +373,7 @@ def _guess(name: str, run: Run, splits: Splits, key: str) -> Record:
         optimizer="none",
         scores={f"{split}/{name}": s for split, by in scores.items() for name, s in by.items()},
         **dict.fromkeys(_NOT_TRAINED),
+        **kept,
     )
 
 

@@ -122,7 +122,7 @@ def run_baselines(
         codes = code_records(runs, splits, ledger, device=device, memory=memory)
     else:
         notes.append(f"no code length: it needs classes, and these labels are of kind {kind.name}.")
-    random, missing = _random(plan, splits, location, train)
+    random, missing = random_records(plan, splits, location, train)
     return Baselines(
         heads=[_held_against(*each) for each in zip(heads, controls, codes, strict=True)],
         guesses=guess_records(runs, splits, ledger),
@@ -131,13 +131,23 @@ def run_baselines(
     )
 
 
-def _random(
+def random_records(
     plan: Sequence[TrainSpec],
     splits: Splits,
     location: Location,
     train: Callable[..., list[Record]],
 ) -> tuple[list[Record], list[str]]:
-    """Train the plan on every random version of the backbone; say what could not be trained."""
+    """Train the plan on every random version of the backbone; say what could not be trained.
+
+    Args:
+        plan: the runs.
+        splits: features of the model itself.
+        location: the cache.
+        train: `sweep` with all else that it is told.
+
+    Returns:
+        The records, and notes.
+    """
     records: list[Record] = []
     notes: list[str] = []
     name = splits.manifest.model

@@ -1,0 +1,103 @@
+"""The audit: a shortcut that is planted is found, a clean probe passes, words are read too."""
+
+import json
+
+import numpy as np
+import pytest
+
+from probekit import Location, TrainSpec, sweep
+from probekit.errors import OptionError, RecordError
+from probekit.results import load_records
+from probekit.results.comparison import choose_run
+from probekit.train.baselines.audit import audit
+from tests import tiny
+from tests.cli.console import run as typed
+from tests.extraction.extracted import entries_of
+from tests.planted import MODEL as PLANTED
+from tests.planted import plant_all
+from tests.planted_texts import plant_texts
+
+WORDS = ("cat", "mat", "dog", "tree", "house", "river", "moon", "bread")
+OWN = {"kind": "sentence", "text": "text", "label": "label"}
+
+
+def write(folder, shortcut):
+    """Write texts that only their length, one word, or a pair of neighbours tells apart."""
+    rng = np.random.default_rng(7)
+    folder.mkdir()
+    for split, count in (("train", 160), ("dev", 80), ("test", 120)):
+        rows = []
+        for n in range(count):
+            words = list(rng.choice(WORDS, 8 + 6 * (shortcut == "length") * (n % 2)))
+            if shortcut == "word":
+                words.insert(int(rng.integers(8)), ("yes", "no")[n % 2])
+            if shortcut == "order":
+                words.insert(int(rng.integers(8)), ("yes no", "no yes")[n % 2])
+            rows.append(json.dumps({"text": " ".join(words), "label": "ab"[n % 2]}))
+        (folder / f"{split}.jsonl").write_text("\n".join(rows) + "\n", "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("shortcut", "finding"),
+    [("length", {"length"}), ("word", {"bag of words", "tf-idf"}), ("order", {"tf-idf"})],
+)
+def test_a_planted_shortcut_is_found(tmp_path, monkeypatch, shortcut, finding):
+    monkeypatch.chdir(tmp_path)
+    model = tiny.build("bert", tmp_path / "tiny")
+    texts = write(tmp_path / "texts", shortcut)
+    entries_of(model, texts, "cache", ("train", "dev", "test"), layers="0,3", **OWN)
+    spec = TrainSpec(model="tiny", task=str(texts), head="last", layers="3")
+    location = Location(cache="cache", kind="sentence", text="text")
+    sweep(spec, out="runs.jsonl", location=location, predictions=True)
+    audited = audit(choose_run("runs.jsonl"), out=tmp_path / "audit.jsonl", location=location)
+    verdicts = {reading.reader: reading.verdict for reading in audited.readings}
+    assert finding <= {name for name, verdict in verdicts.items() if verdict == "as well"}
+    if shortcut == "order":
+        assert verdicts["length"] == verdicts["bag of words"] == "not surely"
+    assert not audited.passed
+    assert "no randomly initialised backbone" in audited.notes[-1]
+
+
+def test_clean_probes_pass(tmp_path):
+    passed = []
+    for seed in range(8):
+        root = tmp_path / f"{seed}"
+        for split in ("train", "dev", "test"):
+            plant_texts(root, split=split, seed=seed)
+        spec = TrainSpec(model=PLANTED, task="glue/sst2", head="last", layers="3")
+        location = Location(cache=root)
+        sweep(spec, out=root / "runs.jsonl", location=location, predictions=True)
+        run = choose_run(str(root / "runs.jsonl"))
+        audited = audit(run, out=root / "audit.jsonl", location=location)
+        passed.append(audited.passed)
+    assert len(load_records([root / "audit.jsonl"])) == 5
+    assert sum(passed) == 8
+
+
+def test_words_are_read_by_their_types(tmp_path, monkeypatch):
+    plant_all(tmp_path / "cache")
+    monkeypatch.chdir(tmp_path)
+    spec = TrainSpec(model=PLANTED, task="conll", head="p32")
+    sweep(spec, out="runs.jsonl", location=Location(cache="cache"), predictions=True)
+    outcome = typed("audit", "runs.jsonl", "--json")
+    rows = {row["reader"]: row for row in outcome.rows}
+    assert set(rows) == {"memorised", "embeddings"}
+    assert outcome.code == (not all(row["passed"] for row in rows.values()))
+    shown = typed("audit", "runs.jsonl")
+    assert shown.out.splitlines()[0].split("  ")[0] == "reader"
+    assert "paired over sentences" in shown.out
+
+
+def test_what_cannot_be_audited_is_told(tmp_path):
+    plant_texts(tmp_path, "glue/stsb", "train")
+    plant_texts(tmp_path, "glue/stsb", "dev")
+    location = Location(cache=tmp_path)
+    spec = TrainSpec(model=PLANTED, task="glue/stsb", head="last")
+    for kept, error, message in (
+        (False, RecordError, "kept no predictions"), (True, OptionError, "is of classes"),
+    ):  # fmt: skip
+        out = tmp_path / f"{kept}.jsonl"
+        sweep(spec, out=out, location=location, predictions=kept)
+        with pytest.raises(error, match=message):
+            audit(choose_run(str(out)), out=tmp_path / "a.jsonl", location=location)

@@ -61,6 +61,10 @@ CALLS = {
         "probekit.train.saved.directions.write_directions",
     ),
     "merge head folder": ("probekit.train.saved.published_run.merge_run",),
+    "audit r": (
+        "probekit.results.comparison.choose_run",
+        "probekit.train.baselines.audit.audit",
+    ),
     "report r": (
         "probekit.results.load_records",
         "probekit.results.select",

@@ -1,8 +1,8 @@
 """How often an audit finds a planted shortcut, and how often it lets a clean probe pass.
 
 Texts of common words, 400 to train on, 100 of dev, 300 of test. A clean label is the side of a
-plane on which the mean row of a middle layer lies, another plane each time, parallel to what words and
-embeddings tell of that row. A shortcut is one word, the order of two neighbours, or five words
+plane on which the mean row of a middle layer lies, another plane each time, parallel to what words
+and embeddings tell of that row. A shortcut is one word, the order of two neighbours, or five words
 more. The probe is a solved linear one over the same rows.
 
 (Which of two distant words comes first is no clean label: the embeddings of a model with positions

@@ -94,7 +94,8 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     small, larger, decoder = (str(args.models / model) for model in MODELS)
     workers = ("--workers", args.workers)
     yield (_path("interval_coverage.py"),)
-    yield _path("audit_level.py"), str(args.models / SMALL)
+    yield _path("audit_level.py"), small
+    yield _path("structural.py"), small, larger
     yield (_path("duplicates.py"), "--data", str(args.data))
     own = ("--cache", str(args.work / "cache_is_right"))  # several entries of one split
     words = str(args.data / SUBJECTS["conll"].folder)

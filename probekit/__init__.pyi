@@ -6,6 +6,7 @@ from .features import Location as Location
 from .features import open_features as open_features
 from .measures.measuring import change as change
 from .measures.measuring import geometry as geometry
+from .measures.structural import structure as structure
 from .metrics import register_metric as register_metric
 from .page.report_page import ReportOptions as ReportOptions
 from .page.report_page import write_report as write_report

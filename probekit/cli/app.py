@@ -30,6 +30,7 @@ from probekit.cli import (
     page,
     record_reading,
     saved_runs,
+    structure,
     suite,
     train,
 )
@@ -278,6 +279,7 @@ _COMMANDS: dict[str, Callable[..., object]] = {
     "audit": audit.audit,
     "report": page.report,
     "geometry": geometry.geometry,
+    "structure": structure.structure,
     "overthinking": record_reading.overthinking,
     "exit": record_reading.exit_early,
     "tasks": catalogue.tasks,

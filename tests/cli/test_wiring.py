@@ -75,6 +75,7 @@ CALLS = {
         "probekit.measures.measuring.geometry",
         "probekit.measures.measuring.change",
     ),
+    "structure m ud/en_x": ("probekit.measures.structural.structure",),
     "overthinking r": (READ, f"{OVERTHINKING}.overthinking"),
     "exit r": (READ, f"{OVERTHINKING}.early_exit"),
     "tasks ud": ("probekit.tasks.variants_of",),

@@ -149,6 +149,7 @@ def test_wikiann_and_ud_take_their_configuration(serve, tmp_path) -> None:
         "tokens": list(TOKENS), "upos": [["PROPN", "VERB", "ADJ"], ["PROPN", "PROPN"]],
         "xpos": [["_", "_", "_"], ["_", "_"]], "sent_id": ["s1", "s2"],
         "deprel": [["nsubj", "root", "xcomp"], ["root", "flat"]],
+        "head": [["2", "0", "2"], ["0", "1"]],
     }  # fmt: skip
     repos = {
         "datasets/unimelb-nlp/wikiann": tmp_path / "wikiann",
@@ -173,7 +174,8 @@ def test_wikiann_and_ud_take_their_configuration(serve, tmp_path) -> None:
             ("root", "flat"),
         ),
     )
-    assert treebank.labels == {"upos": upos, "deprel": deprel}
+    heads = (("2", "0", "2"), ("0", "1"))
+    assert treebank.labels == {"upos": upos, "deprel": deprel, "head": heads}
     assert [example.id for example in treebank.examples] == ["s1", "s2"]
     assert {"PROPN", "VERB", "ADJ"} < set(UPOS)
 

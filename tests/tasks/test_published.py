@@ -20,7 +20,7 @@ UD = (
     "2.1\tgo\tgo\tVERB\tVB\t_\t_\t_\t_\t_\n"
     "3\t10 000\t_\tNUM\tCD\t_\t1\tobj\t_\t_\n\n"
 )
-DO_NOT = "do/AUX/VB/root n't/PART/RB/advmod 10 000/NUM/CD/obj"
+DO_NOT = "do/AUX/VB/root/0 n't/PART/RB/advmod/1 10 000/NUM/CD/obj/1"
 MATIS = "id\tutterance\tslot_labels\tintent\n7\tflug\xa0nach \u201cköln\t O B-city\tflight#x \n"
 FLUG = "slots,intent: flug\xa0nach/O/flight#x"
 
@@ -81,7 +81,7 @@ def read(name: str, folder: Path, files: dict[str, Content], split: str = "train
             "ud/en_x",
             "en_x-ud-train.conllu",
             UD + UD.replace("s-1", "s-2").removesuffix("\n\n"),
-            f"upos,xpos,deprel: {DO_NOT} | {DO_NOT}",
+            f"upos,xpos,deprel,head: {DO_NOT} | {DO_NOT}",
         ),
         ("ud/en_x", "en_x-ud-train.conllu", "1\t#\t#\tSYM" + "\t_" * 6, "upos: #/SYM"),
         # a no-break space is part of a word

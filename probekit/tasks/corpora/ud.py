@@ -14,7 +14,7 @@ from probekit.tasks.hub_repository import HubRepository, list_configurations
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.task import Task
 
-COLUMNS = ("upos", "xpos", "deprel")
+COLUMNS = ("upos", "xpos", "deprel", "head")
 REPO = "universal-dependencies/universal_dependencies"
 # The published label names, in the Hub's order.
 _UPOS = "NOUN PUNCT ADP NUM SYM SCONJ ADJ PART DET CCONJ PROPN PRON X _ ADV INTJ VERB AUX"

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 # The ten columns of CoNLL-U, the format of Universal Dependencies, and those that label words.
 FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-LABEL_FIELDS = ("upos", "xpos", "lemma", "feats", "deprel")
+LABEL_FIELDS = ("upos", "xpos", "lemma", "feats", "deprel", "head")
 _UNMARKED = ("feats",)
 """Columns in which "_" says something: that a word has no features."""
 

@@ -1,0 +1,115 @@
+"""What structural probes found of the trees in each layer: numbers, their JSON form, a table."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from probekit.results.comparison.resampling import Estimate
+from probekit.results.summaries.interval import LEVEL, holm
+from probekit.results.summaries.typeset import Column, Table
+from probekit.results.summaries.wording import layer_text, numbers_text
+
+NEAR = "~"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerStructure:
+    """How well a linear map of a layer shows trees, each number with its interval over sentences.
+
+    Attributes:
+        layer: its number.
+        uuas: share of the edges between words, but punctuation, that the minimum spanning tree of
+            the predicted distances has.
+        distance_spearman: rank correlation of predicted and true distances, over words, then over
+            sentences of one length, then over lengths 5 to 50.
+        root: share of the sentences whose predicted root, the shallowest word, is the root.
+        depth_spearman: rank correlation of predicted and true depths, likewise.
+        dev_uuas: of the dev split, which chooses the best layer.
+        behind: the best layer's UUAS less its own; None of the best layer itself.
+        converged: whether both maps had ceased to improve on dev.
+    """
+
+    layer: int
+    uuas: Estimate
+    distance_spearman: Estimate
+    root: Estimate
+    depth_spearman: Estimate
+    dev_uuas: float
+    behind: Estimate | None
+    converged: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Structure:
+    """Structural probes of all layers.
+
+    Attributes:
+        model: name of the backbone.
+        task: name of the task.
+        split: what was scored.
+        layers: of each layer, ascending.
+        chain: UUAS where every word is joined to its neighbours, which needs no model.
+        over: what the intervals are over, such as ``2,077 sentences``.
+        rank: rows of the maps.
+        left_out: sentences of all splits that have no tree, or not all rows.
+    """
+
+    model: str
+    task: str
+    split: str
+    layers: Sequence[LayerStructure]
+    chain: float
+    over: str
+    rank: int
+    left_out: int
+
+    @property
+    def best(self) -> int:
+        """The layer with the best UUAS on dev; of equals the lowest."""
+        return max(self.layers, key=lambda layer: (layer.dev_uuas, -layer.layer)).layer
+
+    @property
+    def within(self) -> list[int]:
+        """The layers whose UUAS is not surely below the best one's (5 %, Holm), and that."""
+        p = {layer.layer: layer.behind.p for layer in self.layers if layer.behind is not None}
+        open_ = {number for number, level in holm(p).items() if level >= LEVEL}
+        return sorted(open_ | {self.best})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all numbers by name."""
+        return {**asdict(self), "best": self.best, "within": self.within}
+
+
+def structure_table(found: Structure) -> Table:
+    """Return the four scores of each layer in percent, with their intervals."""
+    numbers = [layer.layer for layer in found.layers]
+    marks = [NEAR if layer.layer in found.within else "" for layer in found.layers]
+    stars = ["" if layer.converged else "*" for layer in found.layers]
+    scores = {
+        "UUAS": [layer.uuas for layer in found.layers],
+        "distance Spearman": [layer.distance_spearman for layer in found.layers],
+        "root": [layer.root for layer in found.layers],
+        "depth Spearman": [layer.depth_spearman for layer in found.layers],
+    }
+    columns = [Column(f"layer, {found.split}", list(map(layer_text, numbers)), words=True)]
+    for name, values in scores.items():
+        shown = marks if name == "UUAS" else [""] * len(marks)
+        cells = [
+            f"{value.text(100)}{near}{star}"
+            for value, near, star in zip(values, shown, stars, strict=True)
+        ]
+        columns.append(Column(name, cells))
+    lines = [
+        f"best on dev: layer {found.best}; ~ UUAS within noise of it: "
+        f"{numbers_text(found.within, numbers)} (paired bootstrap, Holm)",
+        f"joining every word to its neighbours has UUAS {100 * found.chain:.1f}",
+    ]
+    if any(stars):
+        lines.append("* still improved on dev at the last epoch: give more --epochs")
+    if found.left_out:
+        lines.append(f"{found.left_out:,} sentences without a whole tree or all rows are left out")
+    caption = (
+        f"{found.model}, {found.task}: structural probes of rank {found.rank}, in percent, with "
+        f"95 % intervals over {found.over} (bootstrap)"
+    )
+    return Table(columns, lines, caption)

@@ -24,7 +24,7 @@ from probekit import TrainSpec
 from probekit.backbone import inspect_backbone
 from probekit.features import Location, Splits
 from probekit.results.comparison.runs import RecordedRun
-from probekit.train.baselines.audit import Audit, audit
+from probekit.train.baselines.auditing import Audit, audit
 
 NAME = "audit_level"
 WORDS = (

@@ -57,7 +57,7 @@ from .train.saved.published_run import write_model_card as write_model_card
 from .train.sweeps.protocols import PROTOCOLS as PROTOCOLS
 from .train.sweeps.run import fit as fit
 from .train.sweeps.run import sweep as sweep
+from .train.sweeps.run_suite import run_suite as run_suite
 from .train.sweeps.specs import TrainSpec as TrainSpec
 from .train.sweeps.specs import product as product
-from .train.sweeps.suite import run_suite as run_suite
 from .version import __version__ as __version__

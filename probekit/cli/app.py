@@ -30,9 +30,9 @@ from probekit.cli import (
     page,
     record_reading,
     saved_runs,
-    structure,
     suite,
     train,
+    tree_probes,
 )
 from probekit.cli.arguments import offer_completion
 from probekit.cli.config_option import apply_config, command_words
@@ -279,7 +279,7 @@ _COMMANDS: dict[str, Callable[..., object]] = {
     "audit": audit.audit,
     "report": page.report,
     "geometry": geometry.geometry,
-    "structure": structure.structure,
+    "structure": tree_probes.structure,
     "overthinking": record_reading.overthinking,
     "exit": record_reading.exit_early,
     "tasks": catalogue.tasks,

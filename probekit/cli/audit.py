@@ -44,8 +44,8 @@ def audit(
     """
     from probekit.features import Location
     from probekit.results.comparison import choose_run
-    from probekit.train.baselines.audit import audit as audit_run
-    from probekit.train.baselines.audit import audit_table
+    from probekit.train.baselines.auditing import audit as audit_run
+    from probekit.train.baselines.auditing import audit_table
 
     chosen = choose_run(run, where or [])
     file = Path(run.partition("#")[0])

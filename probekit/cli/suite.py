@@ -54,7 +54,7 @@ def suite(
     from probekit.results import scored_by
     from probekit.results.tables import suite_table
     from probekit.store.layout import model_slug
-    from probekit.train.sweeps.suite import run_suite  # with torch
+    from probekit.train.sweeps.run_suite import run_suite  # with torch
 
     file = out or Path("runs") / model_slug(model) / f"suite-{name}.jsonl"
     records = run_suite(

@@ -30,7 +30,7 @@ from probekit.measures.trees import (
     spearman,
 )
 from probekit.results.comparison.resampling import Bootstrap, Groups, estimate
-from probekit.results.structure import LayerStructure, Structure
+from probekit.results.tree_scores import LayerStructure, Structure
 
 logger = logging.getLogger(__name__)
 

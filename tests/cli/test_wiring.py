@@ -41,7 +41,7 @@ CALLS = {
         ),
     ),
     **dict.fromkeys((f"{name} m own.csv --out r" for name in ("train", "sweep", "depth")), TRAIN),
-    "suite truth m": ("probekit.train.sweeps.suite.run_suite",),
+    "suite truth m": ("probekit.train.sweeps.run_suite.run_suite",),
     "predict head data.csv": (
         "probekit.train.saved.head.TrainedHead.from_pretrained",
         "probekit.train.saved.items.file_items",
@@ -63,7 +63,7 @@ CALLS = {
     "merge head folder": ("probekit.train.saved.published_run.merge_run",),
     "audit r": (
         "probekit.results.comparison.choose_run",
-        "probekit.train.baselines.audit.audit",
+        "probekit.train.baselines.auditing.audit",
     ),
     "report r": (
         "probekit.results.load_records",

@@ -12,7 +12,7 @@ from probekit.errors import RecordError
 from probekit.plots import PLOTS
 from probekit.plots.curves import curve_styles
 from probekit.probe.heads import HEADS as ALL_HEADS
-from probekit.train.baselines.baseline_records import GUESSES
+from probekit.train.baselines.guesses import GUESSES
 from tests.plots.samples import (
     depth_records,
     fewshot_records,

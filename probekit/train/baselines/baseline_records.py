@@ -19,7 +19,6 @@ length of the uniform code divided by L.
 
 import itertools
 import math
-from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,7 +37,7 @@ from probekit.metrics import COMPRESSION, METRICS
 from probekit.probe.decoders import IGNORED
 from probekit.results import Record, recorded
 from probekit.results.claims import Claims, owners, wait_for_change
-from probekit.train.baselines.text_readers import Guess
+from probekit.train.baselines.guesses import GUESSES, Guess
 from probekit.train.fit import fit_group
 from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Steps
@@ -186,69 +185,6 @@ def block_ends(n_examples: int) -> list[int]:
 
 
 CODE_SCORES = ("bits per label", COMPRESSION)
-
-
-def majority(train: FeatureView) -> Guess:
-    """Guess the same for every row.
-
-    That is the most frequent class of train (the first by name among equals), the mean value for a
-    regression, and for language modelling the frequencies of the vocabulary in train, with one
-    added to each. Of sets of labels the scores are the log odds of each label in train, so that a
-    label is given to all texts where more than half of train's have it.
-
-    Args:
-        train: the rows that a probe would be trained on.
-    """
-    targets = KINDS[train.kind].targets
-    if targets == "numbers":
-        mean = float(train.targets.mean())
-        return lambda view: np.full(len(view), mean)
-    if targets == "vocabulary":
-        counts = np.bincount(train.targets, minlength=train.n_outputs) + 1.0
-        losses = -np.log(counts / counts.sum())
-        return lambda view: losses[view.targets]
-    if targets == "sets":
-        shares = train.targets[:, : len(train.labels)].mean(0, dtype=np.float64)
-        shares = shares.clip(1e-12, 1 - 1e-12)
-        return lambda view: np.tile(np.log(shares / (1 - shares)), (len(view), 1))
-    common = int(np.bincount(train.targets, minlength=len(train.labels)).argmax())
-    return lambda view: np.full(len(view), common, np.int64)
-
-
-def memorised(train: FeatureView) -> Guess:
-    """Guess for every word the class that it had most often in train, as it is written.
-
-    A word that train does not have gets the most frequent class of train (which is what makes the
-    majority's span F1 zero and this one's not).
-
-    Args:
-        train: words and their classes.
-    """
-    counts: dict[str, Counter[int]] = defaultdict(Counter)
-    for word, target in zip(train.words, train.targets.tolist(), strict=True):
-        counts[word][target] += 1
-    common = int(np.bincount(train.targets, minlength=len(train.labels)).argmax())
-    # of the counts {2: 3, 1: 3, 0: 1}: class 1, the smallest of equals
-    best = {word: min(n, key=lambda target: (-n[target], target)) for word, n in counts.items()}
-    return lambda view: np.array([best.get(word, common) for word in view.words], np.int64)
-
-
-def all_labels(train: FeatureView) -> Guess:
-    """Give all texts all labels of train: of what ignores the text, this has the best F1.
-
-    A label that a share p of texts have gets 2 p / (1 + p), and if drawn for that share of them p.
-
-    Args:
-        train: texts with sets of labels.
-    """
-    return lambda view: np.ones((len(view), len(train.labels)))
-
-
-GUESSES: Mapping[str, Callable[[FeatureView], Guess]] = {
-    "majority": majority,
-    "memorised": memorised,
-    "all labels": all_labels,
-}
 
 
 _NOT_TRAINED = (

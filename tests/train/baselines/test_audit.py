@@ -9,7 +9,7 @@ from probekit import Location, TrainSpec, sweep
 from probekit.errors import OptionError, RecordError
 from probekit.results import load_records
 from probekit.results.comparison import choose_run
-from probekit.train.baselines.audit import audit
+from probekit.train.baselines.auditing import audit
 from tests import tiny
 from tests.cli.console import run as typed
 from tests.extraction.extracted import entries_of

@@ -7,7 +7,7 @@ import pytest
 
 from probekit.features import Location, open_features
 from probekit.metrics.class_metrics import F1
-from probekit.train.baselines.baseline_records import majority, memorised
+from probekit.train.baselines.guesses import majority, memorised
 from probekit.train.scoring import gold_of
 from tests.planted import MODEL, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts, plant_texts

@@ -1,10 +1,12 @@
-"""Readers of whole texts that need no model: their length, a bag of words, TF-IDF."""
+"""Baselines that need no model: a constant answer, word types, length, bag of words, TF-IDF."""
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from probekit.base.kinds import KINDS
 from probekit.features import FeatureView
 
 if TYPE_CHECKING:
@@ -20,6 +22,69 @@ LEAVES = (2, 4, 8, 16, 32)
 """Leaves of a tree over lengths, likewise."""
 
 _FOLDS = 5
+
+
+def majority(train: FeatureView) -> Guess:
+    """Guess the same for every row.
+
+    That is the most frequent class of train (the first by name among equals), the mean value for a
+    regression, and for language modelling the frequencies of the vocabulary in train, with one
+    added to each. Of sets of labels the scores are the log odds of each label in train, so that a
+    label is given to all texts where more than half of train's have it.
+
+    Args:
+        train: the rows that a probe would be trained on.
+    """
+    targets = KINDS[train.kind].targets
+    if targets == "numbers":
+        mean = float(train.targets.mean())
+        return lambda view: np.full(len(view), mean)
+    if targets == "vocabulary":
+        counts = np.bincount(train.targets, minlength=train.n_outputs) + 1.0
+        losses = -np.log(counts / counts.sum())
+        return lambda view: losses[view.targets]
+    if targets == "sets":
+        shares = train.targets[:, : len(train.labels)].mean(0, dtype=np.float64)
+        shares = shares.clip(1e-12, 1 - 1e-12)
+        return lambda view: np.tile(np.log(shares / (1 - shares)), (len(view), 1))
+    common = int(np.bincount(train.targets, minlength=len(train.labels)).argmax())
+    return lambda view: np.full(len(view), common, np.int64)
+
+
+def memorised(train: FeatureView) -> Guess:
+    """Guess for every word the class that it had most often in train, as it is written.
+
+    A word that train does not have gets the most frequent class of train (which is what makes the
+    majority's span F1 zero and this one's not).
+
+    Args:
+        train: words and their classes.
+    """
+    counts: dict[str, Counter[int]] = defaultdict(Counter)
+    for word, target in zip(train.words, train.targets.tolist(), strict=True):
+        counts[word][target] += 1
+    common = int(np.bincount(train.targets, minlength=len(train.labels)).argmax())
+    # of the counts {2: 3, 1: 3, 0: 1}: class 1, the smallest of equals
+    best = {word: min(n, key=lambda target: (-n[target], target)) for word, n in counts.items()}
+    return lambda view: np.array([best.get(word, common) for word in view.words], np.int64)
+
+
+def all_labels(train: FeatureView) -> Guess:
+    """Give all texts all labels of train: of what ignores the text, this has the best F1.
+
+    A label that a share p of texts have gets 2 p / (1 + p), and if drawn for that share of them p.
+
+    Args:
+        train: texts with sets of labels.
+    """
+    return lambda view: np.ones((len(view), len(train.labels)))
+
+
+GUESSES: Mapping[str, Callable[[FeatureView], Guess]] = {
+    "majority": majority,
+    "memorised": memorised,
+    "all labels": all_labels,
+}
 
 
 def _read(view: FeatureView) -> list[str]:

@@ -19,9 +19,9 @@ from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.scored import reported_split
 from probekit.results.summaries.typeset import Cell, Column, Table, score_column
 from probekit.results.summaries.wording import metric_text
-from probekit.train.baselines.baseline_records import Ledger, guess_records, majority, memorised
+from probekit.train.baselines.baseline_records import Ledger, guess_records
+from probekit.train.baselines.guesses import TEXT_READERS, majority, memorised
 from probekit.train.baselines.held_against import random_records
-from probekit.train.baselines.text_readers import TEXT_READERS
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.run_options import Data, Sample

@@ -14,7 +14,7 @@ from probekit.errors import MissingFileError, OptionError, UnknownNameError
 from probekit.tasks.corpora.blimp import blimp, blimp_sets
 from probekit.tasks.corpora.entities import conll, demo_ner, wikiann, wnut17
 from probekit.tasks.corpora.glue import GLUE, glue
-from probekit.tasks.corpora.sae_probes import sae_probes, tags
+from probekit.tasks.corpora.sae_probes import other_tags, sae_probes, tags
 from probekit.tasks.corpora.senteval import SENTEVAL, senteval
 from probekit.tasks.corpora.slots import matis, slots
 from probekit.tasks.corpora.truth import TRUTH, truth
@@ -76,6 +76,13 @@ _OWN: Mapping[str, Family] = {
         example="5_hist_fig_ismale",
         listed=tags,
         summary="sae-probes, 113 binary tasks of single texts",
+    ),
+    "sae-probes-ood": Family(
+        build=partial(sae_probes, other=True),
+        variant="TAG",
+        example="5_hist_fig_ismale",
+        listed=other_tags,
+        summary="eight of them, tested on texts of another source",
     ),
     "senteval": Family(
         build=senteval,

@@ -104,6 +104,13 @@ SUITES: Mapping[str, Suite] = {
         },
         source="Kantamneni et al. 2025, results of logistic regression; 0 is the embeddings",
     ),
+    "sae-probes-ood": Suite(
+        summary="eight of them, tested on texts of another source",
+        tasks=partial(_family, "sae-probes-ood"),
+        metric="auroc",
+        pooling="last",
+        max_length=1024,
+    ),
     "senteval": Suite(
         summary="SentEval's ten probing tasks, by the mean of the tokens",
         tasks=partial(_family, "senteval"),

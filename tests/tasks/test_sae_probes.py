@@ -68,6 +68,19 @@ def test_binary_tasks_are_listed(folder):
         variants_of("sae-probes", None)
 
 
+def test_texts_of_another_source_are_the_test(folder):
+    (folder.parent / "OOD data").mkdir()
+    other = {"prompt": ["far a", "far b", "far c"], "target": ["yes", "1", "yes"]}
+    write(folder.parent / "OOD data/2_a_b_OOD.csv.zst", other)
+    assert variants_of("sae-probes-ood", folder) == ["sae-probes-ood/2_a_b"]
+    task = get_task("sae-probes-ood/2_a_b")
+    test = task.read("test", folder)
+    assert [example.text for example in test.examples] == ["far a", "far b", "far c"]
+    assert [label for (label,) in test.labels["target"]] == ["yes", "no", "yes"]  # by their order
+    same = get_task("sae-probes/2_a_b").read("train", folder)
+    assert task.read("train", folder).examples == same.examples
+
+
 def test_what_is_no_such_table_is_told(folder):
     with pytest.raises(OptionError, match=r"needs --data DIR.*the package sae-probes"):
         get_task("sae-probes/1_x").read("train")

@@ -73,7 +73,8 @@ class SplitsTogether(Published):
         """Read ``split`` from ``data``."""
         if data is None:
             return super().__call__(split, None)
-        return self.parse(find_file(self.task, split, data, self.files[split]), split)
+        path = find_file(self.task, split, data, self.files[split], self.folders)
+        return self.parse(path, split)
 
 
 def find_file(

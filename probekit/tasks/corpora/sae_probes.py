@@ -2,7 +2,8 @@
 
 The tables lie in the package ``sae-probes`` of PyPI, one for each task, without splits. These are
 those of its own runner: balanced, at most 1,024 texts of train, drawn with the seed 42, of which
-the last fifth, at most 100, validates and is dev here.
+the last fifth, at most 100, validates and is dev here. Eight tasks can be tested on texts of
+another source.
 """
 
 import io
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from jaxtyping import Int64
 
 OBTAIN = "the package sae-probes 0.4.2 of PyPI, its folder sae_probes/data/cleaned_data"
+_TABLES, _OTHERS, _OTHER = "cleaned_data", "OOD data", "_OOD"
+"""The folders of the tables and of the texts of another source; how the latter's names end."""
+
 SEED = 42
 MOST_TRAINED, LEAST_TESTED, MOST_VALIDATED = 1024, 100, 100
 _MASTER = "probing_datasets_MASTER.csv.zst"
@@ -37,15 +41,35 @@ class _Spaced(SplitsTogether):
         return SplitsTogether(**vars(self) | {"files": {split: (*names, *spaced)}})(split, data)
 
 
-def sae_probes(tag: str) -> Task:
-    """Return the task ``sae-probes/<tag>`` ("sae-probes/5_hist_fig_ismale")."""
+def sae_probes(tag: str, *, other: bool = False) -> Task:
+    """Return the task ``sae-probes/<tag>`` ("sae-probes/5_hist_fig_ismale").
+
+    Args:
+        tag: the name of its file.
+        other: test on texts of another source: ``sae-probes-ood/<tag>``.
+    """
+    own = (f"{tag}.csv.zst", f"{tag}.csv")
+    tested = (f"{tag}{_OTHER}.csv.zst", f"{tag}{_OTHER}.csv") if other else own
     corpus = _Spaced(
-        task=f"sae-probes/{tag}",
-        files=dict.fromkeys(("train", "dev", "test"), (f"{tag}.csv.zst", f"{tag}.csv")),
+        task=f"sae-probes{'-ood' * other}/{tag}",
+        files={"train": own, "dev": own, "test": tested},
+        folders=(f"../{_OTHERS}",),
         parse=_parse,
         obtain=OBTAIN,
     )
     return corpus.labelled({"target": "accuracy"}, kind="sentence")
+
+
+def other_tags(data: Path | None) -> list[str]:
+    """Return the tags of the tasks of which a folder has texts of another source.
+
+    Raises:
+        MissingFileError, DataError: as `tags`.
+    """
+    known = tags(data)
+    folders = [] if data is None else [data, data / f"../{_OTHERS}", data / _OTHERS]
+    there = {path.name.partition(".csv")[0] for folder in folders for path in folder.glob("*.csv*")}
+    return [tag for tag in known if f"{tag}{_OTHER}" in there]
 
 
 def tags(data: Path | None) -> list[str]:
@@ -89,12 +113,18 @@ def _read(path: Path, needed: tuple[str, ...]) -> "pandas.DataFrame":
 def _parse(path: Path, split: str) -> Sentences:
     import numpy as np
 
-    table = _read(path, ("prompt", "target"))
+    table, names = _read(path, ("prompt", "target")), None
+    if _OTHER in path.name:  # its classes may have other names, in the same order
+        own, around = path.name.replace(_OTHER, ""), (path.parent, path.parent.parent / _TABLES)
+        files = (file for folder in around for file in folder.glob("*.csv*"))
+        train = next((file for file in files if file.name.replace(" ", "_") == own), path)
+        names = sorted(_read(train, ("target",))["target"].unique())
     classes, numbers = np.unique(table["target"].to_numpy(), return_inverse=True)
     if len(classes) != 2:
         raise DataError(f"{path} has {len(classes)} classes, and tasks of sae-probes have two.")
-    rows = draw(numbers.astype(np.int64), str(path))[split]
-    names = [str(class_text(name)) for name in classes.tolist()]
+    drawn = None if names else draw(numbers.astype(np.int64), str(path))
+    rows = np.arange(len(table)) if drawn is None else drawn[split]
+    names = [str(class_text(name)) for name in names or classes.tolist()]
     texts = table["prompt"].astype(str).tolist()
     return Sentences.of_file(
         path,

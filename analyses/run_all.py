@@ -94,6 +94,7 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     small, larger, decoder = (str(args.models / model) for model in MODELS)
     workers = ("--workers", args.workers)
     yield (_path("interval_coverage.py"),)
+    yield (_path("alarm_coverage.py"),)
     yield _path("audit_level.py"), small
     yield _path("structural.py"), small, larger
     yield (_path("duplicates.py"), "--data", str(args.data))

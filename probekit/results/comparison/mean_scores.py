@@ -1,18 +1,22 @@
 """Mean scores of settings, each with its interval over all that is known of it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from probekit.errors import ProbekitError, clause_of
-from probekit.results.comparison.pairing import put_beside
-from probekit.results.comparison.resampling import crossed, pseudo_values
+from probekit.results.comparison.pairing import Predictions, put_beside
+from probekit.results.comparison.resampling import Bootstrap, crossed, estimate, pseudo_values
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import check_seeds, grouped
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import SCORE_OF, Score
 from probekit.results.summaries.wording import option_text
+
+_SAMPLES = 2_000
+"""Of the bootstrap of a score that may jump."""
 
 _SPLIT_OF: Mapping[str, str] = {score: split for split, score in SCORE_OF.items()}
 
@@ -21,7 +25,8 @@ def mean_score(group: Sequence[Record], score: Score, what: str) -> Interval:
     """Return the mean over the seeds of one setting, as in the records.
 
     Its interval is over sentences, or whole groups of them, and over seeds where these differ, as
-    `compare` has it; over seeds alone where the records kept no predictions.
+    `compare` has it; over seeds alone where the records kept no predictions. Of a score that may
+    jump with a single sentence it is the bootstrap's.
 
     Args:
         group: records that differ in their seed alone, and have the score.
@@ -40,6 +45,8 @@ def mean_score(group: Sequence[Record], score: Score, what: str) -> Interval:
     try:
         (beside,) = put_beside([RecordedRun.of(what, group)], _SPLIT_OF[score])
         scorer, predicted = beside.scorer, [*beside.by_seed.values()]
+        if scorer.jumps:
+            return _bootstrapped(over_seeds, beside)
         values = pseudo_values(scorer, predicted, beside.groups)
     except ProbekitError as error:
         return replace(over_seeds, why_not=clause_of(error))
@@ -47,6 +54,21 @@ def mean_score(group: Sequence[Record], score: Score, what: str) -> Interval:
     over_both = crossed(scores, values, beside.groups.drawn)
     why_not = None if over_both.half else "all sentences scored alike"
     return replace(over_both.interval, mean=over_seeds.mean, why_not=why_not)
+
+
+def _bootstrapped(over_seeds: Interval, beside: Predictions) -> Interval:
+    """Return the mean over seeds with the percentiles of its bootstrap over sentences or groups.
+
+    Half the width of these is shown; seeds, where they differ, are added by squares.
+    """
+    groups, resampler = beside.groups, beside.resampler()
+    samples = Bootstrap(samples=_SAMPLES).resample(
+        groups, lambda counts: resampler(counts)[:, None]
+    )
+    ends = estimate(over_seeds.mean, samples[:, 0], groups)
+    half = math.hypot((ends.high - ends.low) / 2, over_seeds.half or 0.0)
+    over = "seeds and sentences" if over_seeds.half else "sentences"
+    return replace(over_seeds, half=half or None, over=over, drawn=groups.drawn)
 
 
 def score_curve(

@@ -297,8 +297,8 @@ def pseudo_values(scorer: Metric, predicted: Sequence[np.ndarray], groups: Group
     """
     if scorer.jumps:
         raise OptionError(
-            f"{scorer.name} may jump with a single text, so no interval is computed; "
-            "partial-auroc has one."
+            f"{scorer.name} may jump with a single text, so runs are not compared by it: `table` "
+            "shows its interval, and partial-auroc can be compared."
         )
     # three sentences, two of them right: accuracy 2/3, without a right one 1/2, without the wrong
     # one 1; N score - (N - 1) left out is 2 - 1 = 1 of a right one, 2 - 2 = 0 of the wrong one

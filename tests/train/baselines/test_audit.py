@@ -61,7 +61,7 @@ def test_a_planted_shortcut_is_found(tmp_path, monkeypatch, shortcut, finding):
 
 def test_clean_probes_pass(tmp_path):
     passed = []
-    for seed in range(8):
+    for seed in range(4):
         root = tmp_path / f"{seed}"
         for split in ("train", "dev", "test"):
             plant_texts(root, split=split, seed=seed)
@@ -72,7 +72,7 @@ def test_clean_probes_pass(tmp_path):
         audited = audit(run, out=root / "audit.jsonl", location=location)
         passed.append(audited.passed)
     assert len(load_records([root / "audit.jsonl"])) == 5
-    assert sum(passed) == 8
+    assert all(passed)
 
 
 def test_words_are_read_by_their_types(tmp_path, monkeypatch):

@@ -9,11 +9,13 @@ from transformers import AutoTokenizer
 
 from probekit import Location, TrainSpec, open_features, predict, predict_tokens, sweep
 from probekit.errors import BackboneError, DataError, OptionError
-from probekit.metrics import alarm_threshold
+from probekit.metrics import Gold, RecallAtFPR, alarm_threshold
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.over_tokens import OverTokens
 from probekit.probe.heads.token_inputs import TextTokens
 from probekit.probe.token_heads import TOKEN_HEADS
+from probekit.results.comparison.mean_scores import mean_score
+from probekit.results.comparison.resampling import Bootstrap, Groups
 from probekit.results.predictions import read_predicted
 from probekit.results.summaries.scored import scored_by
 from probekit.results.tables.scores import score_table
@@ -261,6 +263,18 @@ def test_a_monitor_is_judged_at_the_threshold_that_dev_chose(planted, tmp_path):
         for records in (scored_by([record], "recall-at-1-fpr"), [record])
     )
     assert {"recall at dev's threshold", "false positives there"} <= of_alarms - plain
+    (rescored,) = scored_by([record], "recall-at-1-fpr")
+    shown = mean_score([rescored], "test_score", "mean")
+    scorer = RecallAtFPR(Gold(ids=splits["test"].gold, offsets=np.arange(81), names=("a", "b")))
+    resampled = Bootstrap(samples=2_000).draws(Groups(80))
+    samples = [
+        scorer.resampler(splits["test"].odds)(np.bincount(drawn, minlength=80)[None])[0]
+        for block in resampled
+        for drawn in block
+    ]
+    ends = np.quantile(samples, [0.025, 0.975])
+    assert shown.half == pytest.approx((ends[1] - ends[0]) / 2)
+    assert (shown.over, shown.drawn.n) == ("sentences", 80)
 
 
 @pytest.mark.parametrize("resident", [True, False])

@@ -1,5 +1,6 @@
 """``probekit predict``, ``export``, ``merge`` and ``card``: what is done with saved runs."""
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
@@ -11,6 +12,7 @@ import typer
 from probekit.cli import arguments
 from probekit.cli.output import checked_default, print_json, progress_wanted, show
 from probekit.cli.spread import OptionsOf, spread
+from probekit.errors import OptionError
 
 if TYPE_CHECKING:
     from probekit.train.saved.items import Item
@@ -46,6 +48,14 @@ def predict(
             "--tokens", help="Label each token of whole texts, as if it were the whole text."
         ),
     ] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--page",
+            help="With --tokens: write texts coloured by token to FILE.html; HEAD may be a folder "
+            "of several saved heads, such as those of each depth.",
+        ),
+    ] = None,
     json: arguments.Json = False,
 ) -> None:
     """Label new text with a saved head: each word, each text or each pair of texts."""
@@ -55,13 +65,18 @@ def predict(
     from probekit.train.saved.labelling import predict as label_texts
     from probekit.train.saved.labelling import predict_tokens
 
-    trained = TrainedHead.from_pretrained(head)
+    heads = {"": head} if page is None else _heads(head, page, tokens=tokens)
+    trained = TrainedHead.from_pretrained(next(iter(heads.values())))
     options = TextOptions(**of_files)
     if file == "-":
         items = line_items(sys.stdin.buffer.read(), "stdin", trained, options)
     else:
         items = file_items(Path(file), trained, options)
     how: dict[str, Any] = {"progress": progress_wanted(), **vars(run)}
+    if page is not None:
+        said = {name: predict_tokens(folder, items, **how) for name, folder in heads.items()}
+        _write_page(page, f"Tokens by {head.resolve().name}", trained.labels, said)
+        return
     if tokens:
         _show_tokens(items, predict_tokens(trained, items, **how), json=json)
         return
@@ -119,6 +134,58 @@ def _show_tokens(
             value = f"\t{token['probabilities'][label]:.3f}" if of_class else ""
             show(f"{token['token'].strip()}\t{names}{value}")
         show("")
+
+
+def _heads(folder: Path, page: Path, *, tokens: bool) -> dict[str, Path]:
+    """Return the saved head of a folder, or those below it, by name; check what a page needs."""
+    from probekit.page.report_page import check_report
+    from probekit.train.saved.folder import CONFIG, saved_below
+
+    if not tokens:
+        raise OptionError("--page shows what a head finds in each token: add --tokens.")
+    check_report(page)
+    below = [] if (folder / CONFIG).exists() else sorted(saved_below(folder), key=_by_number)
+    # last-depth0-cc3e03e6 and last-depth2-e2c9bc44 are depth0 and depth2
+    parts = [path.name.split("-")[:-1] for path in below]
+    shared = set.intersection(*map(set, parts)) if parts else set()
+    names = ["-".join(part for part in own if part not in shared) for own in parts]
+    told = len(set(names)) == len(names) and all(names)
+    return dict(zip(names if told else [path.name for path in below], below, strict=True)) or {
+        folder.name: folder
+    }
+
+
+def _by_number(folder: Path) -> list[str | int]:
+    """Return the name of a folder so that depth 10 comes after depth 9."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", folder.name)]
+
+
+def _write_page(
+    page: Path,
+    title: str,
+    labels: Sequence[str],
+    said: "Mapping[str, Sequence[Sequence[TokenPrediction]]]",
+) -> None:
+    """Write texts coloured by a label: of two classes the second, of more the likeliest on average.
+
+    Raises:
+        OptionError: the head predicts numbers.
+    """
+    from probekit.page.token_page import ColouredText, write_token_page
+
+    if not labels:
+        raise OptionError("--page colours tokens by a probability, and this head predicts numbers.")
+    texts = []
+    for of_text in zip(*said.values(), strict=True):
+        sums = {name: sum(t.probabilities[name] for t in of_text[-1]) for name in labels}
+        label = labels[1] if len(labels) == 2 else max(labels, key=lambda name: sums[name])
+        rows = {
+            name: [(token.token, token.probabilities[label]) for token in tokens]
+            for name, tokens in zip(said, of_text, strict=True)
+        }
+        texts.append(ColouredText(label=label, rows=rows))
+    write_token_page(page, title, texts)
+    show(str(page), err=True)
 
 
 def _rounded(probabilities: Mapping[str, float]) -> dict[str, float]:

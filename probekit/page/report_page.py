@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from probekit.base.registry import PathName, choose
 from probekit.base.replacing import replacing
@@ -25,6 +25,9 @@ from probekit.results.summaries.scored import SCORE_OF, Scored
 from probekit.results.summaries.typeset import NOTHING
 from probekit.results.summaries.wording import OPTIONS, model_text
 from probekit.version import __version__
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 SUFFIXES = (".html", ".htm")
 EXAMPLES = 20_000
@@ -250,22 +253,30 @@ def score_tables(
         )
 
 
-def render(data: Mapping[str, Any]) -> bytes:
-    """Return the page of what `page_data` returned; texts in it are shown as text."""
+def page_environment() -> "Environment":
+    """Return what renders the templates of pages, with all text escaped."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined  # slow to import
 
-    environment = Environment(
+    return Environment(
         loader=FunctionLoader(static_text), autoescape=True, undefined=StrictUndefined
     )
+
+
+def render(data: Mapping[str, Any]) -> bytes:
+    """Return the page of what `page_data` returned; texts in it are shown as text."""
     scripts = [static_text(name) for name in _SCRIPTS]
-    page = environment.get_template("report.html.j2").render(
-        data,
-        sections=_SECTIONS,
-        entry_columns=ENTRY_COLUMNS,
-        style=static_text("report.css"),
-        scripts=scripts,
-        hashes=[script_hash(script) for script in scripts],
-        json=script_json(data["examples"]),
+    page = (
+        page_environment()
+        .get_template("report.html.j2")
+        .render(
+            data,
+            sections=_SECTIONS,
+            entry_columns=ENTRY_COLUMNS,
+            style=static_text("report.css"),
+            scripts=scripts,
+            hashes=[script_hash(script) for script in scripts],
+            json=script_json(data["examples"]),
+        )
     )
     # half of a surrogate pair, which JSON may hold and UTF-8 not, becomes an escape of JSON
     return page.encode("utf-8", errors="backslashreplace")

@@ -42,11 +42,14 @@ CALLS = {
     ),
     **dict.fromkeys((f"{name} m own.csv --out r" for name in ("train", "sweep", "depth")), TRAIN),
     "suite truth m": ("probekit.train.sweeps.run_suite.run_suite",),
-    "predict head data.csv": (
-        "probekit.train.saved.head.TrainedHead.from_pretrained",
-        "probekit.train.saved.items.file_items",
-        "probekit.train.saved.labelling.predict",
-        "probekit.train.saved.labelling.predict_tokens",
+    **dict.fromkeys(
+        ("predict head data.csv", "predict head data.csv --tokens"),
+        (
+            "probekit.train.saved.head.TrainedHead.from_pretrained",
+            "probekit.train.saved.items.file_items",
+            "probekit.train.saved.labelling.predict",
+            "probekit.train.saved.labelling.predict_tokens",
+        ),
     ),
     **{
         f"plot {kind} r": (RECORDS, f"probekit.plots.{kind}.plot_{kind}", FIGURE)
@@ -125,7 +128,7 @@ VALUES = {
     "metric": "loss", "samples": "300", "along": "epoch", "overlay": "model", "where": "shots=8",
     "layer_ids": "0:4", "examples": "7", "tolerance": "0.02", "start": "saved", "fit": "adam",
     "width": "3", "only": "last:2", "token_head": "max", "font_size": "9", "lr": "0.5",
-    "skip": "blank", "control": "3",
+    "skip": "blank", "control": "3", "page": "x.html",
 }  # fmt: skip
 """What is typed for an option where a number or a word does not do."""
 

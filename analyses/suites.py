@@ -3,7 +3,7 @@
 DIR holds a folder for each suite that is run, under its name: `docs/howto/suites.md` says where the
 files are from. Finished tasks are skipped.
 
-    python analyses/suites.py MODEL MODEL --data DIR       # blimp: 15 minutes of one core for MiniLM
+    python analyses/suites.py MODEL MODEL --data DIR   # blimp: 15 minutes for MiniLM
 """
 
 from pathlib import Path

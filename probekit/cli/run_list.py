@@ -48,7 +48,7 @@ class TrainingOptions:
     )
     protocol: Any = option(
         None,
-        "Preset of what is not given: dwatt, attention-fusion, p32; the same with the model "
+        "Preset of what is not given: dwatt, attention-fusion, p32, sae-probes; with the model "
         "trained: dwatt-ft, attention-fusion-ft, p32-ft (see `probekit heads`); or the file of "
         "your own: " + ", ".join(PROTOCOL_DEFAULTS) + ". NAME,FILE.toml is both.",
         Panel.FITTED,

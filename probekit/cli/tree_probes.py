@@ -25,7 +25,7 @@ def structure(
     device: arguments.Device = "auto",
     json: arguments.Json = False,
 ) -> None:
-    """Train structural probes: does a linear map of each layer show the dependency trees?
+    """Train structural probes: how well a linear map of each layer shows dependency trees.
 
     UUAS and rank correlations of distances, the root and rank correlations of depths, with
     intervals over sentences (Hewitt & Manning 2019).

@@ -27,7 +27,7 @@ def plan(protocol, *, task="conll", head=None, epochs=None, depths=(None,), seed
 @pytest.mark.parametrize(
     ("task", "kind"), [("conll", "tagging"), ("glue/sst2", "sentence"), ("glue/stsb", "regression")]
 )
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "sae-probes"])
 def test_a_protocol_sets_what_it_says_and_nothing_else(name, task, kind):
     """What it says is that of the page: tests/test_readme.py; the rest is common to all."""
     protocol = PROTOCOLS[name]
@@ -38,6 +38,11 @@ def test_a_protocol_sets_what_it_says_and_nothing_else(name, task, kind):
     spec = TrainSpec(model=MODEL, task=task, head="last", decoder=decoder, **protocol.options)
     runs = itertools.product(protocol.heads, range(protocol.seeds))
     assert plan(name, task=task) == [replace(spec, head=head, seed=seed) for head, seed in runs]
+
+
+def test_that_of_sae_probes_takes_no_steps():
+    spec = TrainSpec(model=MODEL, task="glue/sst2", head="last")
+    assert plan("sae-probes", task="glue/sst2") == [replace(spec, fit="sae-probes", pooling="last")]
 
 
 def test_without_a_protocol_nothing_is_filled_in():
@@ -148,7 +153,7 @@ def test_each_label_column_has_the_decoder_of_its_kind():
 
 
 def test_one_run_trains_the_protocols_own_head():
-    own = ["dwatt", "attention-fusion", "p32", "dwatt", "last", "p32"]
+    own = ["dwatt", "attention-fusion", "p32", "last", "dwatt", "last", "p32"]
     assert [get_protocol(name).heads[-1] for name in PROTOCOLS] == own
     assert get_protocol(None).heads[-1] == "dwatt"
 

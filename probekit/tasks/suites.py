@@ -89,8 +89,6 @@ def _edges(data: Path | None) -> list[SuiteTask]:
     return tasks
 
 
-_PAIRS: Mapping[str, Any] = {"hold_out": 0.3, "group": "pair", "select": "cv:5"}
-
 SUITES: Mapping[str, Suite] = {
     "sae-probes": Suite(
         summary="113 binary tasks of texts, by their last token",
@@ -128,10 +126,10 @@ SUITES: Mapping[str, Suite] = {
         source="github.com/jklj077/senteval-info, SentEval's own classifier on 100,000 sentences",
     ),
     "blimp": Suite(
-        summary="67 sets of 1,000 pairs, of which one sentence is acceptable; pairs stay together",
+        summary="67 sets of 1,000 pairs, of which one sentence is acceptable",
         tasks=partial(_family, "blimp"),
         pooling="mean",
-        options=_PAIRS,
+        options={"group": "pair"},
     ),
     "truth": Suite(
         summary="true and false statements, each set tested on its negation",

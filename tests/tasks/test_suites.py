@@ -25,16 +25,24 @@ def test_senteval_reads_its_marks(tmp_path):
 
 
 def test_blimp_keeps_pairs_together(tmp_path):
-    pairs = [{"sentence_good": f"good {n}", "sentence_bad": f"bad {n}"} for n in range(3)]
+    pairs = [{"sentence_good": f"good {n}", "sentence_bad": f"bad {n}"} for n in range(1000)]
     text = "".join(f"{json.dumps(pair)}\n" for pair in pairs)
     (tmp_path / "wh_island.jsonl").write_text(text, "utf-8")
-    split = get_task("blimp/wh_island").read("train", tmp_path)
-    assert [e.text for e in split.examples] == [
-        f"{kind} {n}" for n in range(3) for kind in ("good", "bad")
+    task, told = get_task("blimp/wh_island"), {}
+    for split in ("train", "dev", "test"):
+        read = task.read(split, tmp_path)
+        told[split] = [e.text for e in read.examples]
+        assert [label for (label,) in read.labels["acceptable"]] == ["yes", "no"] * (
+            len(told[split]) // 2
+        )
+    assert {split: len(texts) for split, texts in told.items()} == {
+        "train": 1200, "dev": 400, "test": 400,
+    }  # fmt: skip
+    assert sum(told.values(), []) == [
+        f"{kind} {n}" for n in range(1000) for kind in ("good", "bad")
     ]
-    assert [label for (label,) in split.labels["acceptable"]] == ["yes", "no"] * 3
-    groups = get_task("blimp/wh_island").groups("train", "pair", tmp_path)
-    assert list(groups.values()) == ["1", "1", "2", "2", "3", "3"]
+    groups = task.groups("dev", "pair", tmp_path)
+    assert list(groups.values())[:4] == ["601", "601", "602", "602"]
     assert variants_of("blimp", tmp_path) == ["blimp/wh_island"]
     (tmp_path / "wh_island.jsonl").write_text('{"sentence_good": "alone"}\n', "utf-8")
     with pytest.raises(DataError, match="line 1: not a pair of BLiMP"):

@@ -33,8 +33,6 @@ def audit(
             "--out", help="Records of the readers; beside RUN, NAME-audit.jsonl if unset."
         ),
     ] = None,
-    device: arguments.Device = "auto",
-    workers: arguments.Workers = 1,
     json: Json = False,
 ) -> None:
     """Train simpler readers of the same labels, and say which read them as well as the probe.
@@ -54,8 +52,6 @@ def audit(
         out=out or file.with_name(f"{file.stem}-audit.jsonl"),
         location=Location(cache=cache, data=data),
         split=split,
-        device=device,
-        workers=workers,
         progress=progress_wanted(),
     )
     if json:

@@ -43,7 +43,6 @@ def suite(
             rich_help_panel=Panel.KEPT,
         ),
     ] = None,
-    device: arguments.Device = "auto",
     workers: arguments.Workers = 1,
     json: Json = False,
 ) -> None:
@@ -68,7 +67,6 @@ def suite(
         protocol=protocol,
         options={} if shots is None else {"shots": shots},
         cache=cache,
-        device=device,
         workers=workers,
         progress=progress_wanted(),
     )

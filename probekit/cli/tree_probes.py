@@ -15,14 +15,11 @@ def structure(
     layers: Annotated[str, typer.Option("--layers", help="Which layers: all, -1, 0,4,8.")] = "all",
     rank: Annotated[int, typer.Option("--rank", help="Rows of the linear maps.")] = 128,
     epochs: Annotated[int, typer.Option("--epochs", help="Passes over train, at most.")] = 40,
-    seed: Annotated[int, typer.Option("--seed", help="Of the maps and of the order.")] = 0,
     split: Annotated[
         str | None,
         typer.Option("--split", help="test or dev.", show_default="test where it is labelled"),
     ] = None,
     cache: arguments.Cache = Path("cache"),
-    data: arguments.Data = None,
-    device: arguments.Device = "auto",
     json: arguments.Json = False,
 ) -> None:
     """Train structural probes: how well a linear map of each layer shows dependency trees.
@@ -40,10 +37,8 @@ def structure(
         layers=layers,
         rank=rank,
         epochs=epochs,
-        seed=seed,
         split=split,
-        location=Location(cache=cache, data=data),
-        device=device,
+        location=Location(cache=cache),
         progress=progress_wanted(),
     )
     if json:

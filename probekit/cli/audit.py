@@ -17,7 +17,7 @@ def audit(
         typer.Argument(
             metavar="RUN",
             help="A records file with predictions; where it holds several settings, with "
-            "conditions that leave one of them, such as #head=p32#shots=128.",
+            "conditions that leave one of them, such as #head=p32,shots=128.",
         ),
     ],
     where: Where = None,

@@ -65,8 +65,10 @@ def predict(
     from probekit.train.saved.labelling import predict as label_texts
     from probekit.train.saved.labelling import predict_tokens
 
-    heads = {"": head} if page is None else _heads(head, page, tokens=tokens)
+    heads = {"": head} if page is None else _heads(head, page, tokens=tokens, json=json)
     trained = TrainedHead.from_pretrained(next(iter(heads.values())))
+    if page is not None and not trained.labels:
+        raise OptionError("--page colours tokens by a probability, and this head predicts numbers.")
     options = TextOptions(**of_files)
     if file == "-":
         items = line_items(sys.stdin.buffer.read(), "stdin", trained, options)
@@ -136,13 +138,15 @@ def _show_tokens(
         show("")
 
 
-def _heads(folder: Path, page: Path, *, tokens: bool) -> dict[str, Path]:
+def _heads(folder: Path, page: Path, *, tokens: bool, json: bool) -> dict[str, Path]:
     """Return the saved head of a folder, or those below it, by name; check what a page needs."""
     from probekit.page.report_page import check_report
     from probekit.train.saved.folder import CONFIG, saved_below
 
     if not tokens:
         raise OptionError("--page shows what a head finds in each token: add --tokens.")
+    if json:
+        raise OptionError("--page writes a file and --json prints: give one of them.")
     check_report(page)
     below = [] if (folder / CONFIG).exists() else sorted(saved_below(folder), key=_by_number)
     # last-depth0-cc3e03e6 and last-depth2-e2c9bc44 are depth0 and depth2
@@ -166,15 +170,9 @@ def _write_page(
     labels: Sequence[str],
     said: "Mapping[str, Sequence[Sequence[TokenPrediction]]]",
 ) -> None:
-    """Write texts coloured by a label: of two classes the second, of more the likeliest on average.
-
-    Raises:
-        OptionError: the head predicts numbers.
-    """
+    """Write texts coloured by a label: of two the second, of more the last head's likeliest."""
     from probekit.page.token_page import ColouredText, write_token_page
 
-    if not labels:
-        raise OptionError("--page colours tokens by a probability, and this head predicts numbers.")
     texts = []
     for of_text in zip(*said.values(), strict=True):
         sums = {name: sum(t.probabilities[name] for t in of_text[-1]) for name in labels}

@@ -51,7 +51,7 @@ def suite(
     What is finished is not repeated. After each task it says how long the others will take.
     """
     from probekit.results import scored_by
-    from probekit.results.tables import suite_table
+    from probekit.results.tables import depth_table, suite_table
     from probekit.store.layout import model_slug
     from probekit.train.sweeps.run_suite import run_suite  # with torch
 
@@ -74,5 +74,7 @@ def suite(
     if json:
         print_json([record.to_json() for record in records])
         return
-    metric = SUITES[name].metric
-    show(suite_table(scored_by(records, metric) if metric else records).text(), nl=False)
+    chosen = SUITES[name]
+    averaged = chosen.averaged and len({record.task for record in records}) > 1
+    tabulate = suite_table if averaged else depth_table
+    show(tabulate(scored_by(records, chosen.metric) if chosen.metric else records).text(), nl=False)

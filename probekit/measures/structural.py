@@ -3,14 +3,14 @@
 Hewitt & Manning 2019: sections 2.2 (distances) and 2.3 (depths), trained as in appendix A.1.
 """
 
-import logging
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Int64, Shaped
+from jaxtyping import Float, Float32, Float64, Int64, Shaped
 from torch import Tensor
 
 from probekit.base.kinds import parse_layers
@@ -29,17 +29,15 @@ from probekit.measures.trees import (
     spanning_edges,
     spearman,
 )
-from probekit.results.comparison.resampling import Bootstrap, Groups, estimate
+from probekit.results.comparison.resampling import Bootstrap, Groups
 from probekit.results.tree_scores import LayerStructure, Structure
-
-logger = logging.getLogger(__name__)
 
 RANK, BATCH, EPOCHS, RATE = 128, 20, 40, 1e-3
 """Rows of the map; sentences of a step; epochs at most; Adam's rate at first."""
 
-_LOWER, _LOWEST, _TOLERANCE = 0.1, 3, 1e-4
-"""What the rate is multiplied with after an epoch that hardly improved dev (relative), and how
-often it is before training ends."""
+_DECAY, _DECAYS, _LEAST_GAIN = 0.1, 3, 1e-4
+"""The rate is multiplied by the first after each epoch that improves the loss on dev by less than
+the third (relative). After as many of these as the second says, the next one ends training."""
 
 HEAD, TAG, PUNCTUATION = "head", "upos", "PUNCT"
 
@@ -154,7 +152,7 @@ def _read(features: Splits, tags: Splits | None, split: str) -> _Split:
 def _batches(
     part: _Split, rows: Float32[np.ndarray, "words dim"], form: Form, device: torch.device
 ) -> list[_Batch]:
-    """Return the sentences in batches, which no length has for itself.
+    """Return padded batches of sentences of mixed lengths, the same in every epoch.
 
     A sentence's weights sum to 1: over the squares of its pairs, or its words (equation 3).
     """
@@ -221,30 +219,40 @@ def _fit(
         with torch.no_grad():
             on_dev = [float(loss_of(batch)) for batch in dev]
         mean = math.fsum(on_dev) / len(splits["dev"].trees)
-        improved = mean < least * (1 - _TOLERANCE)
+        improved = mean < least * (1 - _LEAST_GAIN)
         if mean < least:
             least, best = mean, weight.detach().clone()
         if not improved:
             lowered += 1
-            if lowered > _LOWEST:
+            if lowered > _DECAYS:
                 return best.cpu(), True
-            rate *= _LOWER
+            rate *= _DECAY
             optimizer = torch.optim.Adam([weight], lr=rate)
     return best.cpu(), False
 
 
 class _Scored(NamedTuple):
-    """What the maps of a layer say of each sentence of a split; of the dev split UUAS alone."""
+    """What the maps of a layer say of each sentence of a split; of the dev split UUAS alone.
+
+    Attributes:
+        layer: its number.
+        edges: right edges of each sentence, and all of them.
+        values: rank correlation of distances, whether the root was found, and rank correlation of
+            depths; 0 where one is undefined.
+        shares: of each sentence in the mean of both correlations.
+        dev_uuas: UUAS on dev.
+        converged: whether both maps stopped before the last epoch.
+    """
 
     layer: int
     edges: Int64[np.ndarray, "sentences 2"]
-    values: np.ndarray
-    shares: np.ndarray
+    values: Float64[np.ndarray, "sentences 3"]
+    shares: Float64[np.ndarray, "sentences 2"]
     dev_uuas: float
     converged: bool
 
 
-def _edges(
+def _edge_counts(
     part: _Split, rows: np.ndarray, weight: Float[Tensor, "rank dim"]
 ) -> Iterator[tuple[int, int, np.ndarray]]:
     """Yield of each sentence how many edges are right, how many there are, and the distances."""
@@ -265,22 +273,22 @@ def _score(
     (near, near_done), (deep, deep_done) = fits
     part, edges, columns = splits[scored], [], []
     for (right, total, distances), tree, places in zip(
-        _edges(part, rows[scored], near), part.trees, part.rows, strict=True
+        _edge_counts(part, rows[scored], near), part.trees, part.rows, strict=True
     ):
         depths = _predicted("depth", torch.from_numpy(rows[scored][places]), deep).numpy()
         edges.append((right, total))
-        known = np.where(tree.counted, depths, np.inf)
+        but_punctuation = np.where(tree.counted, depths, np.inf)
         columns.append(
             (
                 distance_correlation(tree, distances) if len(places) > 1 else math.nan,
-                float(tree.heads[int(known.argmin())] == -1),
+                float(tree.heads[int(but_punctuation.argmin())] == -1),
                 spearman(tree.depths, depths),
             )
         )
     values = np.array(columns)
     lengths = [len(places) for places in part.rows]
     shares = np.stack([over_lengths(lengths, values[:, n]) for n in (0, 2)], 1)
-    on_dev = [(right, total) for right, total, _ in _edges(splits["dev"], rows["dev"], near)]
+    on_dev = [(right, total) for right, total, _ in _edge_counts(splits["dev"], rows["dev"], near)]
     dev = np.array(on_dev).sum(0)
     return _Scored(
         layer, np.array(edges), np.nan_to_num(values), shares, float(dev[0] / max(dev[1], 1)),
@@ -292,33 +300,30 @@ def _compared(
     found: Sequence[_Scored], features: Splits, splits: dict[str, _Split], scored: str, rank: int
 ) -> Structure:
     """Return the scores of all layers with their intervals, and how far each is behind the best."""
-    groups, bootstrap = splits[scored].groups, Bootstrap(samples=2_000)
+    groups = splits[scored].groups
+    best = max(range(len(found)), key=lambda n: (found[n].dev_uuas, -n))
 
     def statistics(counts: Shaped[np.ndarray, "samples sentences"]) -> np.ndarray:
+        uuas = [counts @ layer.edges[:, 0] / (counts @ layer.edges[:, 1]) for layer in found]
         columns = []
-        for layer in found:
-            right, total = (counts @ layer.edges[:, n] for n in (0, 1))
+        for layer, own in zip(found, uuas, strict=True):
             near, deep = (
                 counts @ (layer.shares[:, k] * layer.values[:, n]) / (counts @ layer.shares[:, k])
                 for k, n in ((0, 0), (1, 2))
             )
-            columns += [right / total, near, counts @ layer.values[:, 1] / counts.sum(1), deep]
+            root = counts @ layer.values[:, 1] / counts.sum(1)
+            columns += [own, near, root, deep, uuas[best] - own]
         return np.stack(columns, 1)
 
-    values = statistics(np.ones((1, groups.n_sentences)))[0]
-    samples = bootstrap.resample(groups, statistics).T
-    best = max(range(len(found)), key=lambda n: (found[n].dev_uuas, -n))
+    estimates = iter(Bootstrap(samples=2_000).estimates(groups, statistics))
     layers = []
     for n, layer in enumerate(found):
-        uuas, near, root, deep = (
-            estimate(float(values[4 * n + k]), samples[4 * n + k], groups) for k in range(4)
-        )
-        apart = float(values[4 * best] - values[4 * n]), samples[4 * best] - samples[4 * n]
+        uuas, near, root, deep, behind = itertools.islice(estimates, 5)
         layers.append(
             LayerStructure(
                 layer=layer.layer, uuas=uuas, distance_spearman=near, root=root,
                 depth_spearman=deep, dev_uuas=layer.dev_uuas, converged=layer.converged,
-                behind=None if n == best else estimate(*apart, groups),
+                behind=None if n == best else behind,
             )
         )  # fmt: skip
     trees = splits[scored].trees

@@ -9,8 +9,6 @@ from probekit.results.summaries.interval import LEVEL, holm
 from probekit.results.summaries.typeset import Column, Table
 from probekit.results.summaries.wording import layer_text, numbers_text
 
-NEAR = "~"
-
 
 @dataclass(frozen=True, kw_only=True)
 class LayerStructure:
@@ -26,7 +24,7 @@ class LayerStructure:
         depth_spearman: rank correlation of predicted and true depths, likewise.
         dev_uuas: of the dev split, which chooses the best layer.
         behind: the best layer's UUAS less its own; None of the best layer itself.
-        converged: whether both maps had ceased to improve on dev.
+        converged: whether both maps stopped before the last epoch.
     """
 
     layer: int
@@ -70,10 +68,10 @@ class Structure:
 
     @property
     def within(self) -> list[int]:
-        """The layers whose UUAS is not surely below the best one's (5 %, Holm), and that."""
+        """The best layer, and those whose UUAS does not differ surely from its own (5 %, Holm)."""
         p = {layer.layer: layer.behind.p for layer in self.layers if layer.behind is not None}
-        open_ = {number for number, level in holm(p).items() if level >= LEVEL}
-        return sorted(open_ | {self.best})
+        undecided = {number for number, level in holm(p).items() if level >= LEVEL}
+        return sorted(undecided | {self.best})
 
     def to_json(self) -> dict[str, Any]:
         """Return all numbers by name."""
@@ -83,7 +81,7 @@ class Structure:
 def structure_table(found: Structure) -> Table:
     """Return the four scores of each layer in percent, with their intervals."""
     numbers = [layer.layer for layer in found.layers]
-    marks = [NEAR if layer.layer in found.within else "" for layer in found.layers]
+    marks = ["~" if layer.layer in found.within else "" for layer in found.layers]
     stars = ["" if layer.converged else "*" for layer in found.layers]
     scores = {
         "UUAS": [layer.uuas for layer in found.layers],
@@ -105,9 +103,12 @@ def structure_table(found: Structure) -> Table:
         f"joining every word to its neighbours has UUAS {100 * found.chain:.1f}",
     ]
     if any(stars):
-        lines.append("* still improved on dev at the last epoch: give more --epochs")
+        lines.append("* cut off by --epochs; give more")
     if found.left_out:
-        lines.append(f"{found.left_out:,} sentences without a whole tree or all rows are left out")
+        many = "sentence" if found.left_out == 1 else "sentences"
+        lines.append(
+            f"left out: {found.left_out:,} {many} without a whole tree or without all rows"
+        )
     caption = (
         f"{found.model}, {found.task}: structural probes of rank {found.rank}, in percent, with "
         f"95 % intervals over {found.over} (bootstrap)"

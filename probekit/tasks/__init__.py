@@ -82,7 +82,7 @@ _OWN: Mapping[str, Family] = {
         variant="TAG",
         example="5_hist_fig_ismale",
         listed=other_tags,
-        summary="eight of them, tested on texts of another source",
+        summary="eight tasks of sae-probes, tested on texts from another source",
     ),
     "senteval": Family(
         build=senteval,

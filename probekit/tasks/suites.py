@@ -41,19 +41,23 @@ class Suite:
         summary: one line for people.
         tasks: returns them, given the folder of their files.
         metric: what its tables show; None is the metric of its tasks.
+        averaged: whether tables average its tasks; else each has a column.
         pooling: the row of a text that is read; None of words.
         options: others of ``TrainSpec``.
         max_length: most subwords of a text, where the model reads as many; None is no bound.
-        published: means of others over the same tasks, in percent, by model and layer.
+        n_tasks: how many there are, where others have published a mean over all of them.
+        published: these means, in percent, by model and layer.
         source: where these are from, and in what they differ.
     """
 
     summary: str
     tasks: Callable[[Path | None], list[SuiteTask]]
     metric: str | None = None
+    averaged: bool = True
     pooling: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     max_length: int | None = None
+    n_tasks: int = 0
     published: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     source: str = ""
 
@@ -96,6 +100,7 @@ SUITES: Mapping[str, Suite] = {
         metric="auroc",
         pooling="last",
         max_length=1024,
+        n_tasks=113,
         published={
             "gemma-2-9b": {0: 68.9, 9: 92.2, 20: 94.1, 31: 93.8, 41: 93.8},
             "llama-3.1-8b": {16: 94.0},
@@ -103,7 +108,7 @@ SUITES: Mapping[str, Suite] = {
         source="Kantamneni et al. 2025, results of logistic regression; 0 is the embeddings",
     ),
     "sae-probes-ood": Suite(
-        summary="eight of them, tested on texts of another source",
+        summary="eight tasks of sae-probes, tested on texts from another source",
         tasks=partial(_family, "sae-probes-ood"),
         metric="auroc",
         pooling="last",
@@ -113,6 +118,7 @@ SUITES: Mapping[str, Suite] = {
         summary="SentEval's ten probing tasks, by the mean of the tokens",
         tasks=partial(_family, "senteval"),
         pooling="mean",
+        n_tasks=10,
         published={
             "bert-base-uncased": dict(
                 enumerate(
@@ -141,15 +147,22 @@ SUITES: Mapping[str, Suite] = {
     "edges": Suite(
         summary="parts of speech and dependencies of UD English-EWT, entities of CoNLL-2003",
         tasks=_edges,
+        averaged=False,
     ),
 }
 
 
-def published_lines(tasks: Collection[str]) -> list[str]:
-    """Return what others have published of the suite that all tasks are of, in words."""
+def published_lines(tasks: Collection[str], metric: str) -> list[str]:
+    """Return what others have published of a suite, in words.
+
+    Args:
+        tasks: all that are averaged; nothing is said of a part of a suite.
+        metric: what is averaged; nothing is said of another metric.
+    """
     names = {task.partition("/")[0] for task in tasks}
     suite = SUITES.get(names.pop()) if len(names) == 1 else None
-    if suite is None or not suite.published:
+    same = suite is not None and metric == (suite.metric or "accuracy")
+    if suite is None or not suite.published or not same or len(tasks) != suite.n_tasks:
         return []
     lines = [
         f"published, {model}: {', '.join(f'layer {n} {score:.1f}' for n, score in scores.items())}"

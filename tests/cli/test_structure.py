@@ -34,9 +34,9 @@ def test_the_command_reads_a_treebank(bert, here, treebank):
         for name in ("uuas", "root"):
             assert 0 <= layer[name]["low"] <= layer[name]["value"] <= layer[name]["high"] <= 1
     shown = done(*words).out
-    assert shown.startswith("layer, test") and "3 sentences without a whole tree" in shown
+    assert shown.startswith("layer, test") and "left out: 3 sentences without" in shown
     assert f"neighbours has UUAS {100 * found['chain']:.1f}" in shown
-    assert "give more --epochs" in shown
+    assert "cut off by --epochs" in shown
     assert done(*words).out == shown
     message = refused(*words[:-1], "0")
     assert message == "--rank and --epochs must be 1 or more; found 4 and 0."

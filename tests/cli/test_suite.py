@@ -47,3 +47,13 @@ def test_what_a_suite_lacks_is_told(bert, data, here):
         "truth/larger_than, truth/neg_cities, truth/neg_sp_en_trans, ...."
     )
     assert "needs --data DIR" in refused("suite", "truth", bert)
+    message = refused(*words, "--protocol", "dwatt")
+    assert message.startswith("--protocol dwatt averages over 5 seeds, and a suite runs one")
+
+
+def test_one_task_is_a_column_of_its_own(bert, data, here):
+    words = ("suite", "truth", bert, "--data", data, "--tasks", "cities", "--layers", "0,2")
+    shown = done(*words, "--protocol", "sae-probes", "--out", "runs.jsonl")
+    assert shown.out.splitlines()[0].split() == ["layer,", "test", "last"]
+    records = [json.loads(line) for line in (here / "runs.jsonl").read_text().splitlines()]
+    assert {record["fitter"] for record in records} == {"sae-probes"}

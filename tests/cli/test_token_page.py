@@ -45,6 +45,10 @@ def test_each_depth_has_a_line_of_tokens(bert, here, texts):
     assert [name for name, _ in cells((here / "one.html").read_text("utf-8"))] == ["", ""]
     message = refused("predict", folder, "-", "--page", "one.html", text=TEXTS)
     assert message == "--page shows what a head finds in each token: add --tokens."
+    words = ("predict", folder, "-", "--tokens", "--page", "one.html", "--json")
+    assert (
+        refused(*words, text=TEXTS) == "--page writes a file and --json prints: give one of them."
+    )
     message = refused("predict", folder, "-", "--tokens", "--page", "one.txt", text=TEXTS)
     assert "give FILE.html" in message
 

@@ -6,6 +6,7 @@ Where they differ by definition, docs/judged.md says how.
 import json
 import subprocess
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -120,3 +121,52 @@ def test_auc_by_sae_probes(judged, sae_tasks):
     if stopped:
         result += f"; {max(stopped):.4f} in {len(stopped)}, solved to the optimum by scikit-learn"
     judged("sae-probes 0.4.2", what, result)
+
+
+SAE_DATA = "import sae_probes; print(sae_probes.__path__[0])"
+
+
+@pytest.mark.timeout(3000)
+def test_the_protocol_is_that_of_its_runner(judged, tmp_path):
+    """Raw rows of the cache in its runner, against ``--protocol sae-probes`` from that cache."""
+    python = environment("sae-probes==0.4.2", f"torch=={version('torch').split('+')[0]}")
+    shown = subprocess.run((python, "-c", SAE_DATA), check=True, capture_output=True, text=True)
+    data = Path(shown.stdout.strip()) / "data/cleaned_data"
+    names, model = SAE_TASKS[:10], str(MODELS / "minilm-l6")
+    hook = f"blocks.{SAE_LAYER - 1}.hook_resid_post"
+    (tmp_path / "model_activations_minilm").mkdir()
+    options = probekit.ExtractOptions(keep=("last",), layers=str(SAE_LAYER))
+    ours = {}
+    for name in names:
+        task, cache = f"sae-probes/{name}", tmp_path / "cache"
+        entries = probekit.extract(model, task, data=data, options=options, cache=cache)
+        spec = probekit.TrainSpec(
+            model=model, task=task, head="last", layers=str(SAE_LAYER), fit="sae-probes",
+            pooling="last",
+        )  # fmt: skip
+        location = probekit.Location(cache=cache)
+        (record,) = probekit.sweep(
+            spec, out=tmp_path / "r.jsonl", location=location, predictions=True
+        )
+        ours[name] = record.scores["test/auroc"]
+        rows = {}
+        for entry in entries:
+            values = entry.arrays["last"].read(entry.examples.pooled_start)[:, 0].float()
+            numbers = (int(id.removeprefix("row-")) for id in entry.examples.ids)
+            rows |= dict(zip(numbers, values, strict=True))
+        X = torch.zeros(max(rows) + 2, values.shape[1])  # one row is drawn for no split
+        for number, row in rows.items():
+            X[number] = row
+        torch.save(X, tmp_path / "model_activations_minilm" / f"{name}_{hook}.pt")
+    subprocess.run((python, "-c", SAE_RUN, tmp_path, hook, *names), check=True, capture_output=True)
+    apart = []
+    for file in (tmp_path / "results").rglob("*_logreg.json"):
+        (scores,) = json.loads(file.read_text())
+        apart.append(abs(ours[scores["dataset"]] - scores["test_auc"]))
+    assert len(apart) == len(names) and np.median(apart) < 1e-4
+    assert sum(difference < 0.002 for difference in apart) >= len(names) - 1
+    judged(
+        "sae-probes 0.4.2",
+        f"AUC of {len(names)} tasks by `--protocol sae-probes`, raw rows of the cache",
+        f"median difference {np.median(apart):.1e}, largest {max(apart):.4f}",
+    )

@@ -9,7 +9,7 @@ import torch
 from scipy.sparse.csgraph import shortest_path
 from scipy.stats import spearmanr
 
-from probekit.measures.structural import _edges, _fit, _predicted, _Split
+from probekit.measures.structural import _edge_counts, _fit, _predicted, _Split
 from probekit.measures.trees import Tree, chain_edges, over_lengths, spanning_edges, spearman
 from probekit.results.comparison.resampling import Groups
 
@@ -104,7 +104,9 @@ def test_a_planted_tree_is_found_and_noise_is_not(noise):
     splits, rows = ({name: pair[n] for name, pair in made.items()} for n in (0, 1))
     weight, converged = _fit("distance", splits, rows, 16, 200, 0, CPU)
     assert converged
-    right, total = np.sum([pair[:2] for pair in _edges(splits["test"], rows["test"], weight)], 0)
+    right, total = np.sum(
+        [pair[:2] for pair in _edge_counts(splits["test"], rows["test"], weight)], 0
+    )
     assert (right / total > 0.97) != noise
     assert right / total < 0.6 or not noise
     deep, _ = _fit("depth", splits, rows, 16, 200, 0, CPU)

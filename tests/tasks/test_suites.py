@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from probekit.errors import DataError, MissingFileError
+from probekit.errors import DataError, MissingFileError, UnknownNameError
 from probekit.tasks import get_task, variants_of
 from probekit.tasks.suites import SUITES, published_lines
 
@@ -80,7 +80,18 @@ def test_edges_are_those_that_are_there(tmp_path):
 
 
 def test_published_scores_are_of_whole_suites_alone():
-    assert published_lines({"truth/cities"}) == published_lines({"blimp/a", "senteval/b"}) == []
-    (bert, source) = published_lines({"senteval/tree_depth", "senteval/past_present"})
+    tasks = {f"senteval/{n}" for n in range(10)}
+    assert published_lines({"truth/cities"}, "auroc") == []
+    assert (
+        published_lines(tasks, "macro-f1") == published_lines({*tasks, "blimp/a"}, "accuracy") == []
+    )
+    assert published_lines(set(sorted(tasks)[1:]), "accuracy") == []
+    (bert, source) = published_lines(tasks, "accuracy")
     assert bert.startswith("published, bert-base-uncased: layer 0 66.0, layer 1 69.2")
     assert "senteval-info" in source
+
+
+@pytest.mark.parametrize("name", ["senteval/tree_dept", "truth/city"])
+def test_names_of_their_tasks_are_checked(name):
+    with pytest.raises(UnknownNameError, match="Did you mean '(tree_depth|cities)'"):
+        get_task(name)

@@ -213,7 +213,7 @@ class BestDepth:
         among: all depths of the curve, ascending.
         n_seeds: seeds that were paired; 0 where they were not: one seed, or all alike.
         drawn: dev sentences, or groups of them, that were paired; None where the records hold no
-            predictions.
+            predictions. Over the tasks of a suite, the tasks.
     """
 
     best: int

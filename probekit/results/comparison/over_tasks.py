@@ -54,7 +54,8 @@ def over_tasks(records: Sequence[Record], split: Scored, name: str) -> OverTasks
         )
     drawn = Drawn(len(shown), "tasks")
     columns = {n: [scores[n] for scores in shown.values()] for n in layers}
-    means = {n: replace(interval(columns[n]), n=1, over="tasks", drawn=drawn) for n in layers}
+    seeds = min(len({record.seed for record in members}) for members in by_task.values())
+    means = {n: replace(interval(columns[n]), n=seeds, over="tasks", drawn=drawn) for n in layers}
     on_dev = {n: interval(scores[n] for scores in dev.values()).mean for n in layers}
     best = scale_of(records[0].metric).best(on_dev)
     p = {

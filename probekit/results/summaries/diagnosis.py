@@ -128,6 +128,7 @@ def copied_texts(records: Sequence[Record]) -> list[str]:
         records: all that a table is made of.
     """
     shares: dict[tuple[tuple[str, bool], str], list[float]] = {}
+    # tasks are named where they are few: those of a suite are not
     several = 1 < len({record.task for record in records}) <= _PLACES
     for record in [record for record in records if _DROPPED not in record.protocol]:
         for split, among in record.duplicates.items():

@@ -124,13 +124,14 @@ def suite_table(records: Sequence[Record], split: Scored | None = None) -> Table
             have every layer.
     """
     records, split = shown([record for record in records if record.depth is not None], split)
-    if len({record.metric for record in records}) != 1:
-        names = sorted({metric_text(record.metric) for record in records})
+    if not records:
         raise RecordError(
-            f"a mean over tasks is of one metric at several depths; found {', '.join(names)}: give "
-            "--metric."
-            if names
-            else "no records with a depth; run `probekit suite` or `probekit depth` first."
+            "no records with a depth; run `probekit suite` or `probekit depth` first."
+        )
+    if len(metrics := sorted({metric_text(record.metric) for record in records})) > 1:
+        raise RecordError(
+            f"a mean over tasks is of one metric; found {', '.join(metrics)}: give --metric, or "
+            "choose tasks with --where."
         )
     curves = series(records, given=["depth", *TASK], lead=["model", "head"])
     found = {name: over_tasks(members, split, name) for name, members in curves.items()}
@@ -147,7 +148,8 @@ def suite_table(records: Sequence[Record], split: Scored | None = None) -> Table
     if left_out := max(of_curve.left_out for of_curve in found.values()):
         lack = "task lacks a layer and is" if left_out == 1 else "tasks lack a layer and are"
         lines.append(f"{left_out} {lack} left out")
-    lines += [*published_lines({record.task for record in records}), *notes(records)]
+    tasks = {record.task for record in records}
+    lines += [*published_lines(tasks, records[0].metric), *notes(records)]
     return _layer_table(columns, f"layer, {split}", lines, records)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from probekit.base.selection import FIXED
 from probekit.errors import OptionError, RecordError
-from probekit.metrics import OF_PROBABILITIES, RecallAtFPR, Scale, scale_of
+from probekit.metrics import METRICS, OF_PROBABILITIES, RecallAtFPR, Scale, scale_of
 from probekit.results.comparison.judging import Judged
 from probekit.results.comparison.mean_scores import mean_score
 from probekit.results.comparison.pairwise import ARROWS, Verdicts
@@ -312,7 +312,10 @@ def caption(records: Sequence[Record], means: Sequence[Interval], what: str | No
     metrics = " or ".join(sorted({metric_text(record.metric) for record in records}))
     diverged = sum(record.diverged for record in records)
     note = f" {diverged} of {len(records)} runs diverged." if diverged else ""
-    over = interval_text(means, "mean ± half width of the 95 % interval (Student's t)")
+    jumps = any(METRICS[r.metric].jumps for r in records if r.metric in METRICS)
+    jumps &= all(mean.over != "tasks" for mean in means)
+    how = "bootstrap" if jumps else "Student's t"
+    over = interval_text(means, f"mean ± half width of the 95 % interval ({how})")
     return f"{_shared_text(records)}{what or metrics}; {over}.{note}"
 
 

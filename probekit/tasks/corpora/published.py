@@ -65,7 +65,10 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitsTogether(Published):
-    """A corpus without a Hub repository, each file of several splits: ``parse`` takes one too."""
+    """A corpus whose files hold several splits each; ``parse(path, split)`` reads one of them.
+
+    There is no Hub repository.
+    """
 
     parse: Callable[..., Sentences]
 

@@ -67,7 +67,7 @@ def other_tags(data: Path | None) -> list[str]:
         MissingFileError, DataError: as `tags`.
     """
     known = tags(data)
-    folders = [] if data is None else [data, data / f"../{_OTHERS}", data / _OTHERS]
+    folders = [] if data is None else [data, data / f"../{_OTHERS}"]
     there = {path.name.partition(".csv")[0] for folder in folders for path in folder.glob("*.csv*")}
     return [tag for tag in known if f"{tag}{_OTHER}" in there]
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from probekit.base.registry import choose
 from probekit.errors import DataError
 from probekit.tasks.corpora.published import SplitsTogether
 from probekit.tasks.formats.text_lines import read_lines, tab_cells
@@ -17,6 +18,7 @@ _MARKS = {"train": "tr", "dev": "va", "test": "te"}
 
 def senteval(name: str) -> Task:
     """Return the task ``senteval/<name>`` ("senteval/tree_depth")."""
+    choose("SentEval task", name, dict.fromkeys(SENTEVAL))
     corpus = SplitsTogether(
         task=f"senteval/{name}",
         files=dict.fromkeys(_MARKS, (f"{name}.txt",)),

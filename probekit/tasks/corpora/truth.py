@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from probekit.base.registry import choose
 from probekit.errors import DataError, reason_of
 from probekit.tasks.corpora.published import Published
 from probekit.tasks.sentences import Sentences, plain_text
@@ -14,14 +15,15 @@ _NEGATED = {
     "larger_than": "smaller_than",
 }
 TRUTH: Mapping[str, str] = _NEGATED | {other: name for name, other in _NEGATED.items()}
-"""Each set, and the one that denies what it states, on which it is tested."""
+"""Each set, and the set of its negations, which is its test split."""
 
 
 def truth(name: str) -> Task:
     """Return the task ``truth/<name>`` ("truth/cities"): its test is the negation of train."""
+    negated = choose("set of statements", name, TRUTH)
     corpus = Published(
         task=f"truth/{name}",
-        files={"train": (f"{name}.csv",), "test": (f"{TRUTH.get(name, name)}.csv",)},
+        files={"train": (f"{name}.csv",), "test": (f"{negated}.csv",)},
         parse=_parse,
         obtain="https://github.com/saprmarks/geometry-of-truth, its folder datasets",
     )

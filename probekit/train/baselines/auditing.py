@@ -1,4 +1,4 @@
-"""What else reads the labels of a probe: its audit."""
+"""An audit: which simpler readers predict the labels of a probe as well as it does."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -157,10 +157,8 @@ def audit(
     if kind.targets != "classes":
         raise OptionError(f"an audit is of classes, and {first.label} is of kind {kind.name}.")
     runs = [resolve(spec, splits) for spec in plan]
-    readers = {
-        CHANCE: majority,
-        **({"memorised": memorised} if kind.per == "word" else TEXT_READERS),
-    }
+    own = {"memorised": memorised} if kind.per == "word" else TEXT_READERS
+    readers = {CHANCE: majority, **own}
     folder = out.parent / f"{out.stem}-predictions"
     records = guess_records(runs, splits, Ledger(out), readers, folder)
     train = partial(

@@ -99,7 +99,15 @@ def _sizes(texts: Sequence[str]) -> np.ndarray:
 def _fitted(
     train: FeatureView, reader: "BaseEstimator", model: "BaseEstimator", grid: Mapping[str, Any]
 ) -> Guess:
-    """Fit a model to what a reader makes of the texts of train; folds choose from the grid."""
+    """Fit a model to what a reader makes of the texts of train.
+
+    Args:
+        train: texts and their classes.
+        reader: makes columns of texts.
+        model: a classifier.
+        grid: by option (``model__C``) the values of which folds of train choose one; with a single
+            example of a class the model stays as it is.
+    """
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import Pipeline
 
@@ -122,7 +130,7 @@ def length(train: FeatureView) -> Guess:
     from sklearn.preprocessing import FunctionTransformer
     from sklearn.tree import DecisionTreeClassifier
 
-    tree = DecisionTreeClassifier(random_state=0)
+    tree = DecisionTreeClassifier(max_leaf_nodes=LEAVES[1], random_state=0)
     return _fitted(train, FunctionTransformer(_sizes), tree, {"model__max_leaf_nodes": LEAVES})
 
 

@@ -1,5 +1,6 @@
 """Logistic regression as the runner of sae-probes fits it (Kantamneni et al. 2025)."""
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,6 +94,9 @@ class SaeProbesFit(LinearFit):
 
 def _fit(c: float, x: np.ndarray, y: np.ndarray) -> "LogisticRegression":
     """Return a logistic regression that stops where the runner's does."""
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression  # slow to import
 
-    return LogisticRegression(C=c, max_iter=_MOST_ITERATIONS).fit(x, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the record says it
+        return LogisticRegression(C=c, max_iter=_MOST_ITERATIONS).fit(x, y)

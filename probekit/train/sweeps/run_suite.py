@@ -50,7 +50,7 @@ def run_suite(
         layers: the layers that are stored and read, one by one.
         head: trained at each of them.
         protocol: preset of training options.
-        options: others of ``TrainSpec``, before those of suite and protocol.
+        options: options of ``TrainSpec`` that override those of the suite and the protocol.
         cache: root of the feature cache.
         device: what extracts and trains.
         workers: processes.
@@ -60,21 +60,27 @@ def run_suite(
         The records, of each layer as its depth.
 
     Raises:
-        UnknownNameError: there is no such suite, task or protocol.
+        UnknownNameError: there is no such suite or protocol.
+        OptionError: the suite has no such task, or the protocol several seeds.
         ProbekitError: as `extract` and `sweep`.
     """
     suite = choose("suite", name, SUITES)
     chosen = _chosen(suite.tasks(None if data is None else Path(data)), tasks)
-    called = typed_name(model)
+    called, preset = typed_name(model), get_protocol(protocol)
+    if preset.seeds > 1:
+        raise OptionError(
+            f"--protocol {protocol} averages over {preset.seeds} seeds, and a suite runs one: use "
+            "`probekit sweep` for each task."
+        )
+    settings = {"pooling": suite.pooling} | dict(suite.options)
+    settings |= dict(preset.options) | dict(options or {})
     info = inspect_backbone(called).info
     length = min(suite.max_length or info.identity.max_length, info.identity.max_length)
     stored = ExtractOptions(
         layers=layers,
-        keep=None if suite.pooling is None else (suite.pooling,),
+        keep=None if settings["pooling"] is None else (settings["pooling"],),
         max_length=None if length == info.identity.max_length else length,
     )
-    settings = {"pooling": suite.pooling} | dict(suite.options)
-    settings |= dict(get_protocol(protocol).options) | dict(options or {})
     records, origins = list[Record](), dict[str, Path]()
     start = time.monotonic()
     for count, task in enumerate(chosen, start=1):

@@ -70,7 +70,7 @@ def test_columns_are_of_models():
 def test_what_is_no_mean_over_tasks_is_refused():
     with pytest.raises(RecordError, match="no records with a depth"):
         suite_table([make_record("last")])
-    with pytest.raises(RecordError, match=r"found accuracy \(%\), span F1 \(%\): give"):
+    with pytest.raises(RecordError, match=r"found accuracy \(%\), span F1 \(%\): give --metric"):
         suite_table([*records(), make_record("last", depth=1)])
     with pytest.raises(RecordError, match="0 of 12 tasks have every layer"):
         suite_table([r for n, r in enumerate(records()) if n // TASKS != n % 4])

@@ -53,7 +53,7 @@ def test_what_a_suite_lacks_is_told(bert, data, here):
 
 def test_one_task_is_a_column_of_its_own(bert, data, here):
     words = ("suite", "truth", bert, "--data", data, "--tasks", "cities", "--layers", "0,2")
-    shown = done(*words, "--protocol", "sae-probes", "--out", "runs.jsonl")
+    shown = done(*words, "--out", "runs.jsonl")
     assert shown.out.splitlines()[0].split() == ["layer,", "test", "last"]
     records = [json.loads(line) for line in (here / "runs.jsonl").read_text().splitlines()]
-    assert {record["fitter"] for record in records} == {"sae-probes"}
+    assert {record["depth"] for record in records} == {0, 2}

@@ -93,5 +93,5 @@ def test_published_scores_are_of_whole_suites_alone():
 
 @pytest.mark.parametrize("name", ["senteval/tree_dept", "truth/city"])
 def test_names_of_their_tasks_are_checked(name):
-    with pytest.raises(UnknownNameError, match="Did you mean '(tree_depth|cities)'"):
+    with pytest.raises(UnknownNameError, match=r"Did you mean '(tree_depth|cities)'"):
         get_task(name)

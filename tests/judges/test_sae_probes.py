@@ -163,8 +163,8 @@ def test_the_protocol_is_that_of_its_runner(judged, tmp_path):
     for file in (tmp_path / "results").rglob("*_logreg.json"):
         (scores,) = json.loads(file.read_text())
         apart.append(abs(ours[scores["dataset"]] - scores["test_auc"]))
-    assert len(apart) == len(names) and np.median(apart) < 1e-4
-    assert sum(difference < 0.002 for difference in apart) >= len(names) - 1
+    assert len(apart) == len(names) and np.median(apart) < 1e-4, apart
+    assert sum(difference < 0.002 for difference in apart) >= len(names) - 1, apart
     judged(
         "sae-probes 0.4.2",
         f"AUC of {len(names)} tasks by `--protocol sae-probes`, raw rows of the cache",

@@ -66,7 +66,14 @@ def predict(
     from probekit.train.saved.labelling import predict_tokens
 
     heads = {"": head} if page is None else _heads(head, page, tokens=tokens, json=json)
-    trained = TrainedHead.from_pretrained(next(iter(heads.values())))
+    loaded = {name: TrainedHead.from_pretrained(folder) for name, folder in heads.items()}
+    trained = next(iter(loaded.values()))
+    for name, other in [*loaded.items()][1:]:
+        if other.labels != trained.labels:
+            raise OptionError(
+                f"--page shows heads of the same labels, and {heads[name]} has others than the "
+                "first one: give the folder of a single head."
+            )
     if page is not None and not trained.labels:
         raise OptionError("--page colours tokens by a probability, and this head predicts numbers.")
     options = TextOptions(**of_files)
@@ -76,7 +83,7 @@ def predict(
         items = file_items(Path(file), trained, options)
     how: dict[str, Any] = {"progress": progress_wanted(), **vars(run)}
     if page is not None:
-        said = {name: predict_tokens(folder, items, **how) for name, folder in heads.items()}
+        said = {name: predict_tokens(own, items, **how) for name, own in loaded.items()}
         _write_page(page, f"Tokens by {head.resolve().name}", trained.labels, said)
         return
     if tokens:

@@ -18,7 +18,7 @@ from probekit.base.machine import pick_device
 from probekit.base.notices import ProgressBar
 from probekit.base.numbers import numpy_generator, torch_generator
 from probekit.base.registry import PathName
-from probekit.errors import DataError, OptionError
+from probekit.errors import DataError, OptionError, UnknownNameError
 from probekit.features import FeatureView, Location, Splits, open_features
 from probekit.features.rows import labels_of, layer_rows
 from probekit.measures.trees import (
@@ -97,8 +97,7 @@ def structure(
     if rank < 1 or epochs < 1:
         raise OptionError(f"--rank and --epochs must be 1 or more; found {rank} and {epochs}.")
     features = open_features(model, task, HEAD, location)
-    about = features.task
-    tags = open_features(model, task, TAG, location) if TAG in about.kinds else None
+    tags = _tags(model, task, location)
     scored = split or ("test" if "test" in features.labels else "dev")
     splits = {name: _read(features, tags, name) for name in {"train", "dev", scored}}
     chosen = parse_layers(layers, features.manifest.n_blocks)
@@ -111,7 +110,20 @@ def structure(
                 fits.append(_fit(form, splits, rows, rank, epochs, seed, where))
                 bar.report(1)
             found.append(_score(layer, fits, splits, rows, scored))
-    return _compared(found, features, splits, scored, rank)
+    return _compared(found, features, splits, scored, rank, punctuation=tags is None)
+
+
+def _tags(model: PathName, task: PathName, location: Location | None) -> Splits | None:
+    """Return the parts of speech of a task, by which punctuation is known; None without any."""
+    try:
+        return open_features(model, task, TAG, location)
+    except (DataError, UnknownNameError):
+        return None
+
+
+def _words_of(view: FeatureView) -> tuple[list[int], list[int]]:
+    """Return the example of each word, and its place there."""
+    return view.owners.tolist(), view.word_places.tolist()
 
 
 def _read(features: Splits, tags: Splits | None, split: str) -> _Split:
@@ -124,12 +136,16 @@ def _read(features: Splits, tags: Splits | None, split: str) -> _Split:
     heads = labels_of(view)
     counted = np.ones(len(view), bool)
     if tags is not None:
-        counted = labels_of(tags.view(split, valid_only=True)) != PUNCTUATION
+        tagged = tags.view(split, valid_only=True)  # which may lack other words than heads do
+        told = zip(*_words_of(tagged), (labels_of(tagged) != PUNCTUATION).tolist(), strict=True)
+        of_word = {(owner, place): counts for owner, place, counts in told}
+        pairs = zip(*_words_of(view), strict=True)
+        counted = np.array([of_word.get(pair, True) for pair in pairs], bool)
     places, trees, rows, kept = view.word_places, [], [], []
     for example, (start, stop) in enumerate(zip(view.offsets[:-1], view.offsets[1:], strict=True)):
         words = slice(int(start), int(stop))
         whole = np.array_equal(places[words], np.arange(stop - start))
-        given = [int(head) for head in heads[words].tolist() if head.isdigit()]
+        given = [int(head) for head in heads[words].tolist() if head.isascii() and head.isdigit()]
         tree = Tree.of(given, counted[words]) if whole and len(given) == stop - start else None
         if tree is not None and tree.counted.any():
             trees.append(tree)
@@ -231,6 +247,11 @@ def _fit(
     return best.cpu(), False
 
 
+def _over(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Return the quotient, 0 where nothing is counted."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+
+
 class _Scored(NamedTuple):
     """What the maps of a layer say of each sentence of a split; of the dev split UUAS alone.
 
@@ -297,18 +318,26 @@ def _score(
 
 
 def _compared(
-    found: Sequence[_Scored], features: Splits, splits: dict[str, _Split], scored: str, rank: int
+    found: Sequence[_Scored],
+    features: Splits,
+    splits: dict[str, _Split],
+    scored: str,
+    rank: int,
+    *,
+    punctuation: bool,
 ) -> Structure:
     """Return the scores of all layers with their intervals, and how far each is behind the best."""
     groups = splits[scored].groups
     best = max(range(len(found)), key=lambda n: (found[n].dev_uuas, -n))
 
     def statistics(counts: Shaped[np.ndarray, "samples sentences"]) -> np.ndarray:
-        uuas = [counts @ layer.edges[:, 0] / (counts @ layer.edges[:, 1]) for layer in found]
+        uuas = [_over(*(counts @ layer.edges.astype(float)).T) for layer in found]
         columns = []
         for layer, own in zip(found, uuas, strict=True):
             near, deep = (
-                counts @ (layer.shares[:, k] * layer.values[:, n]) / (counts @ layer.shares[:, k])
+                _over(
+                    counts @ (layer.shares[:, k] * layer.values[:, n]), counts @ layer.shares[:, k]
+                )
                 for k, n in ((0, 0), (1, 2))
             )
             root = counts @ layer.values[:, 1] / counts.sum(1)
@@ -338,4 +367,5 @@ def _compared(
         over=groups.drawn.text,
         rank=rank,
         left_out=sum(part.left_out for part in splits.values()),
+        punctuation=punctuation,
     )

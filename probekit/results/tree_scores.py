@@ -50,6 +50,7 @@ class Structure:
         over: what the intervals are over, such as ``2,077 sentences``.
         rank: rows of the maps.
         left_out: sentences of all splits that have no tree, or not all rows.
+        punctuation: whether it counts as words, since no part of speech is known.
     """
 
     model: str
@@ -60,6 +61,7 @@ class Structure:
     over: str
     rank: int
     left_out: int
+    punctuation: bool
 
     @property
     def best(self) -> int:
@@ -109,6 +111,14 @@ def structure_table(found: Structure) -> Table:
         lines.append(
             f"left out: {found.left_out:,} {many} without a whole tree or without all rows"
         )
+    if found.split == "dev":
+        lines.append(
+            "dev ended the training and chose the best layer too, so its scores are optimistic"
+        )
+    if not any(value.high for value in scores["distance Spearman"]):
+        lines.append("no sentence has 5 to 50 words: rank correlations are 0")
+    if found.punctuation:
+        lines.append("punctuation counts as words: there is no label column upos")
     caption = (
         f"{found.model}, {found.task}: structural probes of rank {found.rank}, in percent, with "
         f"95 % intervals over {found.over} (bootstrap)"

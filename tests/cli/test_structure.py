@@ -1,5 +1,7 @@
 """``probekit structure`` on a small treebank."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,30 @@ def test_the_command_reads_a_treebank(bert, here, treebank):
     assert done(*words).out == shown
     message = refused(*words[:-1], "0")
     assert message == "--rank and --epochs must be 1 or more; found 4 and 0."
+
+
+def test_punctuation_is_told_apart_word_by_word(bert, here, treebank):
+    """A head that is missing moves no part of speech; own files have parts of speech too."""
+    words = ("structure", bert, "--layers", "2", "--epochs", "1", "--json")
+    text = (treebank / "en_x-ud-train.conllu").read_text("utf-8").splitlines()
+    for name, first in (("whole", text[0]), ("gap", re.sub(r"\t2\tdep", r"\t_\tdep", text[0]))):
+        (here / name).mkdir()
+        for split in ("train", "dev", "test"):
+            shown = "\n".join([first, *text[1:], ""])
+            (here / name / f"en_x-ud-{split}.conllu").write_text(shown, "utf-8")
+            (here / f"own-{name}").mkdir(exist_ok=True)
+            (here / f"own-{name}" / f"{split}.conllu").write_text(shown, "utf-8")
+    chains = []
+    for name in ("whole", "gap"):
+        cache = ("--cache", f"cache-{name}")
+        done("extract", bert, "ud/en_x", "--data", name, *cache)
+        (found,) = done(*words[:2], "ud/en_x", *words[2:], *cache).rows
+        chains.append(found["chain"])
+        assert found["punctuation"] is False
+    assert chains[0] == chains[1]
+    done("extract", bert, "own-whole", "--kind", "tagging")
+    (own,) = done(*words[:2], "own-whole", *words[2:]).rows
+    assert (own["chain"], own["punctuation"]) == (chains[0], False)
 
 
 def test_a_task_without_heads_is_refused(bert, here):

@@ -1,5 +1,6 @@
 """An audit: which simpler readers predict the labels of a probe as well as it does."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from probekit.base.kinds import KINDS
+from probekit.base.registry import choose
 from probekit.errors import DataError, EntryNotFoundError, OptionError, RecordError
 from probekit.features import Location
 from probekit.metrics import scale_of
@@ -14,9 +16,8 @@ from probekit.results import Record
 from probekit.results.comparison import Judged
 from probekit.results.comparison.judging import judge
 from probekit.results.comparison.runs import Pair, RecordedRun
-from probekit.results.summaries.grouping import Key
 from probekit.results.summaries.interval import Interval
-from probekit.results.summaries.scored import reported_split
+from probekit.results.summaries.scored import SCORE_OF, reported_split
 from probekit.results.summaries.typeset import Cell, Column, Table, score_column
 from probekit.results.summaries.wording import metric_text
 from probekit.train.baselines.baseline_records import Ledger, guess_records
@@ -33,12 +34,6 @@ CHANCE = "majority"
 Verdict = Literal["as well", "in part", "not surely"]
 """How a reader reads the labels: as well as the probe, as far as one can tell; surely, but the
 probe surely better; or not surely better than the most frequent class."""
-
-
-def _interval(judged: Judged) -> Interval:
-    """Return the difference of two runs with half of its interval."""
-    half = None if judged.low is None or judged.high is None else (judged.high - judged.low) / 2
-    return Interval(judged.difference, half, judged.n_seeds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,52 +62,62 @@ class Reading:
 class Audit:
     """What else reads the labels of a probe.
 
+    Levels of significance are corrected (Holm 1979) for all comparisons with the most frequent
+    class together, and for all of the probe with a reader together.
+
     Attributes:
-        readings: by reader; levels of significance are corrected for all of them (Holm 1979).
-        notes: which readers could not be had, and why.
+        probe: the probe's score less that of the most frequent class.
+        readings: by reader.
+        notes: which readers could not be had, and why; what else must be known.
     """
 
+    probe: Judged
     readings: Sequence[Reading]
     notes: Sequence[str]
 
     @property
     def passed(self) -> bool:
-        """Whether no reader reads the labels as well as the probe."""
-        return all(reading.verdict != "as well" for reading in self.readings)
+        """Whether the probe is surely above chance, and no reader reads the labels as well."""
+        above = self.probe.verdict == "higher"
+        return above and all(reading.verdict != "as well" for reading in self.readings)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return an object for each reader."""
+        common = {"passed": self.passed, "probe_above_chance": asdict(self.probe)}
         return [
-            {**asdict(reading), "verdict": reading.verdict, "passed": self.passed}
-            for reading in self.readings
+            {**asdict(reading), "verdict": reading.verdict, **common} for reading in self.readings
         ]
+
+
+def _interval(judged: Judged) -> Interval:
+    """Return the difference of two runs with half of its interval."""
+    half = None if judged.low is None or judged.high is None else (judged.high - judged.low) / 2
+    return Interval(judged.difference, half, judged.n_seeds)
 
 
 def audit_table(audited: Audit) -> Table:
     """Return what each reader scores, how far the probe is ahead of it, and the verdict."""
-    readings = audited.readings
-    first = readings[0].behind_probe
-    scale = scale_of(first.metric)
+    readings, probe = audited.readings, audited.probe
+    scale = scale_of(probe.metric)
+    scores = [Interval(reading.behind_probe.score_b, None, 1) for reading in readings]
     differences = [_interval(reading.behind_probe) for reading in readings]
     columns = [
         Column("reader", [reading.reader for reading in readings], words=True),
-        score_column(
-            f"{first.split} score",
-            [Cell(Interval(r.behind_probe.score_b, None, 1), scale) for r in readings],
-        ),
+        score_column(f"{probe.split} score", [Cell(score, scale) for score in scores]),
         score_column("probe ahead by", [Cell(value, scale) for value in differences]),
         Column("reads the labels", [reading.verdict for reading in readings], words=True),
     ]
-    chance = readings[0].above_chance.score_b
     lines = [
-        f"the probe scores {scale.text(first.score_a)}, the most frequent class "
-        f"{scale.text(chance)}",
+        f"the probe scores {scale.text(probe.score_a)}, the most frequent class "
+        f"{scale.text(probe.score_b)}",
         "as well: surely above chance, and the probe not surely above it; in part: both surely; "
-        "not surely: not surely above chance (paired over "
-        f"{first.over or 'nothing'}, 5 % after Holm)",
+        f"not surely: not surely above chance (paired over {probe.over}, 5 % after Holm)",
         *audited.notes,
     ]
-    return Table(columns, lines, f"{metric_text(first.metric)}; ± half width of the 95 % interval")
+    if probe.verdict != "higher":
+        lines.insert(0, "the probe itself is not surely above chance: there is nothing to audit")
+    how = "± half width of the 95 % interval, not corrected"
+    return Table(columns, lines, f"{metric_text(probe.metric)}; {how}")
 
 
 def audit(
@@ -141,16 +146,14 @@ def audit(
         progress: show progress on stderr.
 
     Raises:
-        RecordError: the run kept no predictions, or is of an earlier version.
+        RecordError: the run kept no predictions, or is of an earlier version; or those of a reader
+            are gone.
         OptionError: its labels are no classes.
         EntryNotFoundError: the cache does not hold its features.
     """
-    first = run.records[0]
-    if any(record.predictions is None for record in run.records):
-        raise RecordError(
-            f"{run.text} kept no predictions, and an audit compares those: run the same command "
-            "again with --predictions."
-        )
+    first, shown = run.records[0], split or reported_split(run.records)
+    choose("split", shown, SCORE_OF)
+    _check_predicted(run.records, run.text, "run the same command again with --predictions")
     plan = [_spec(record, run.text) for record in run.records]
     splits = open_splits(plan[0], location)
     kind = KINDS[splits.kind]
@@ -158,29 +161,42 @@ def audit(
         raise OptionError(f"an audit is of classes, and {first.label} is of kind {kind.name}.")
     runs = [resolve(spec, splits) for spec in plan]
     own = {"memorised": memorised} if kind.per == "word" else TEXT_READERS
-    readers = {CHANCE: majority, **own}
     folder = out.parent / f"{out.stem}-predictions"
-    records = guess_records(runs, splits, Ledger(out), readers, folder)
+    by_name: dict[str, list[Record]] = defaultdict(list)
+    for record in guess_records(runs, splits, Ledger(out), {CHANCE: majority, **own}, folder):
+        by_name[record.head].append(record)
     train = partial(
         sweep, out=out, workers=workers, device=device, progress=progress, predictions=True
     )
-    names = {record.key: record.head for record in records}
-    notes: list[str] = []
+    notes = _notes(run.records, shown)
     try:
-        embedded = train([_embeddings(spec) for spec in plan], location=location)
-        names |= {record.key: "embeddings" for record in embedded}
-        records += embedded
+        by_name["embeddings"] = train([_embeddings(spec) for spec in plan], location=location)
     except (DataError, EntryNotFoundError, OptionError) as error:
         notes.append(f"embeddings alone were not read: {error}")
-    random, missing = random_records(plan, splits, location, train)
-    names |= {record.key: "random weights" for record in random}
-    by_name: dict[str, list[Record]] = {}
-    for record in [*records, *random]:
-        by_name.setdefault(names[record.key], []).append(record)
-    return Audit(
-        readings=_judged(run, by_name, split or reported_split(run.records)),
-        notes=[*notes, *missing],
-    )
+    if not any(spec.tunes for spec in plan):
+        by_name["random weights"], _ = random_records(plan, splits, location, train)
+    if not by_name["random weights"]:
+        del by_name["random weights"]
+        notes.append("no random weights: extract the task again with --random-init 0 to have them")
+    for name, records in by_name.items():
+        _check_predicted(records, f"{out}: {name}", f"delete {out} and run the audit again")
+    return _audited(run, by_name, shown, notes)
+
+
+def _check_predicted(records: Sequence[Record], what: str, remedy: str) -> None:
+    """Refuse records whose predictions are not there.
+
+    Raises:
+        RecordError: one was not kept, or its file is gone.
+    """
+    if any(r.predictions is None or not Path(r.predictions).is_file() for r in records):
+        raise RecordError(f"{what} has no predictions, and an audit compares those: {remedy}.")
+
+
+def _notes(records: Sequence[Record], split: str) -> list[str]:
+    """Return a line where what is compared on chose a part of the probe, but of no text reader."""
+    chose = split == "dev" and any(record.select == "dev" for record in records)
+    return ["dev chose the probe's strength or checkpoint too, which favours the probe"] * chose
 
 
 def _spec(record: Record, where: str) -> TrainSpec:
@@ -202,23 +218,33 @@ def _embeddings(spec: TrainSpec) -> TrainSpec:
     return TrainSpec(**given, head="last", layers="0")
 
 
-def _judged(
-    probe: RecordedRun, by_name: Mapping[str, Sequence[Record]], split: str
-) -> list[Reading]:
-    """Compare every reader with chance and the probe with every reader, in one family."""
-    by_name = {name: _as(probe, records) for name, records in by_name.items()}
-    chance = RecordedRun.of(CHANCE, by_name[CHANCE])
-    names = [name for name in by_name if name != CHANCE]
-    readers = [RecordedRun.of(name, by_name[name]) for name in names]
-    pairs: list[Pair] = [pair for reader in readers for pair in ((reader, chance), (probe, reader))]
-    data: Key = ()
-    judged = judge({data: pairs}, split, probe.records[0].metric)
-    return [
-        Reading(reader=name, above_chance=above, behind_probe=behind)
-        for name, above, behind in zip(names, judged[::2], judged[1::2], strict=True)
-    ]
+def _audited(
+    probe: RecordedRun, by_name: Mapping[str, Sequence[Record]], split: str, notes: Sequence[str]
+) -> Audit:
+    """Compare the probe and every reader with chance, and the probe with every reader.
 
-
-def _as(probe: RecordedRun, records: Sequence[Record]) -> list[Record]:
-    """Return records under the name of the probe's model, which random weights do not have."""
-    return [replace(record, model=probe.records[0].model) for record in records]
+    Raises:
+        RecordError: one of them has no score on the split.
+    """
+    # random weights have another model's name, and are compared all the same
+    model = probe.records[0].model
+    runs = {
+        name: RecordedRun.of(name, [replace(record, model=model) for record in records])
+        for name, records in by_name.items()
+    }
+    chance = runs.pop(CHANCE)
+    above: list[Pair] = [(run, chance) for run in (probe, *runs.values())]
+    behind: list[Pair] = [(probe, run) for run in runs.values()]
+    metric, data = probe.records[0].metric, ()
+    of_chance, of_readers = (judge({data: pairs}, split, metric) for pairs in (above, behind))
+    if (len(of_chance), len(of_readers)) != (len(above), len(behind)):
+        raise RecordError(f"a reader has no {split} score: choose another --split.")
+    readings = zip(runs, of_chance[1:], of_readers, strict=True)
+    return Audit(
+        probe=of_chance[0],
+        readings=[
+            Reading(reader=name, above_chance=higher, behind_probe=lower)
+            for name, higher, lower in readings
+        ],
+        notes=notes,
+    )

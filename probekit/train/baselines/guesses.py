@@ -108,14 +108,19 @@ def _fitted(
         grid: by option (``model__C``) the values of which folds of train choose one; with a single
             example of a class the model stays as it is.
     """
-    from sklearn.model_selection import GridSearchCV
+    from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold
     from sklearn.pipeline import Pipeline
 
     pipeline: Any = Pipeline([("reader", reader), ("model", model)])
-    folds = min(_FOLDS, int(np.unique(train.targets, return_counts=True)[1].min()))
-    if folds > 1:
-        pipeline = GridSearchCV(pipeline, dict(grid), cv=folds)
-    pipeline.fit(_read(train), train.targets)
+    texts = _read(train)
+    # equal texts, or those of a group, are never on both sides of a fold
+    groups = np.unique(texts, return_inverse=True)[1] if train.groups is None else train.groups
+    of_class = [len(np.unique(groups[train.targets == n])) for n in np.unique(train.targets)]
+    if (folds := min(_FOLDS, *of_class)) > 1:
+        search = GridSearchCV(pipeline, dict(grid), cv=StratifiedGroupKFold(folds))
+        pipeline = search.fit(texts, train.targets, groups=groups)
+    else:
+        pipeline.fit(texts, train.targets)
     return lambda view: np.asarray(pipeline.predict(_read(view)), np.int64)
 
 

@@ -112,10 +112,15 @@ def _chosen(every: Sequence[SuiteTask], names: Sequence[str] | None) -> list[Sui
     """
     if names is None:
         return list(every)
-    known = {name for task in every for name in (task.name, task.name.partition("/")[2])}
+    known = {name for task in every for name in _called(task)}
     if unknown := [name for name in names if name not in known]:
         raise OptionError(
             f"--tasks {unknown[0]}: the suite has no such task. It has "
             f"{', '.join(task.text for task in every[:5])}{', ...' if len(every) > 5 else ''}."
         )
-    return [task for task in every if {task.name, task.name.partition("/")[2]} & set(names)]
+    return [task for task in every if _called(task) & set(names)]
+
+
+def _called(task: SuiteTask) -> set[str]:
+    """Return the names by which a task can be chosen."""
+    return {task.name, task.text, task.name.partition("/")[2]}

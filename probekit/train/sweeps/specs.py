@@ -98,6 +98,11 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
                 "--l2 is for solvers, and this run trains by steps; give weight_decay in a "
                 f"--protocol, or leave out {' and '.join(given)}."
             )
+        if self.fit == "sae-probes" and (self.shots or self.fraction):
+            raise OptionError(
+                "--fit sae-probes fits all of train, and dev with it: leave out --shots and "
+                "--fraction, or --fit."
+            )
         if self.untrained and (self.searched or self.tunes):
             option = "--lr search" if self.searched else f"--method {self.method}"
             raise OptionError(

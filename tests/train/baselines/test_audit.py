@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from probekit import Location, TrainSpec, sweep
-from probekit.errors import OptionError, RecordError
+from probekit.errors import OptionError, RecordError, UnknownNameError
 from probekit.results import load_records
 from probekit.results.comparison import choose_run
-from probekit.train.baselines.auditing import audit
+from probekit.train.baselines.auditing import audit, audit_table
 from tests import tiny
 from tests.cli.console import run as typed
 from tests.extraction.extracted import entries_of
@@ -56,7 +56,7 @@ def test_a_planted_shortcut_is_found(tmp_path, monkeypatch, shortcut, finding):
     if shortcut == "order":
         assert verdicts["length"] == verdicts["bag of words"] == "not surely"
     assert not audited.passed
-    assert "no randomly initialised backbone" in audited.notes[-1]
+    assert audited.notes[-1].startswith("no random weights: extract the task again")
 
 
 def test_clean_probes_pass(tmp_path):
@@ -95,9 +95,29 @@ def test_what_cannot_be_audited_is_told(tmp_path):
     location = Location(cache=tmp_path)
     spec = TrainSpec(model=PLANTED, task="glue/stsb", head="last")
     for kept, error, message in (
-        (False, RecordError, "kept no predictions"), (True, OptionError, "is of classes"),
+        (False, RecordError, "has no predictions"), (True, OptionError, "is of classes"),
     ):  # fmt: skip
         out = tmp_path / f"{kept}.jsonl"
         sweep(spec, out=out, location=location, predictions=kept)
         with pytest.raises(error, match=message):
             audit(choose_run(str(out)), out=tmp_path / "a.jsonl", location=location)
+
+
+def test_what_cannot_be_compared_is_no_pass(tmp_path):
+    location = Location(cache=tmp_path)
+    for split in ("train", "dev", "test"):
+        plant_texts(tmp_path, split=split, shuffled=True)
+    spec = TrainSpec(model=PLANTED, task="glue/sst2", head="last", layers="3")
+    sweep(spec, out=tmp_path / "runs.jsonl", location=location, predictions=True)
+    run, out = choose_run(str(tmp_path / "runs.jsonl")), tmp_path / "audit.jsonl"
+    audited = audit(run, out=out, location=location)
+    assert not audited.passed  # the probe itself reads nothing
+    assert "the probe itself is not surely above chance" in audit_table(audited).text()
+    with pytest.raises(UnknownNameError, match="unknown split 'train'"):
+        audit(run, out=out, location=location, split="train")
+    dev = audit(run, out=out, location=location, split="dev")
+    assert "dev chose the probe's strength" in dev.notes[0]
+    for file in (tmp_path / "audit-predictions").iterdir():
+        file.unlink()
+    with pytest.raises(RecordError, match=r"has no predictions.*delete .* and run the audit again"):
+        audit(run, out=out, location=location)

@@ -64,6 +64,7 @@ def test_c_and_scores_are_those_of_the_protocol(cache, tmp_path, layer):
     [
         ({"l2": 0.1}, "chooses C on dev"),
         ({"select": "cv:5"}, "chooses C on dev"),
+        ({"shots": 4}, "fits all of train, and dev with it"),
         ({"decoder": "mlp"}, "fits a linear decoder"),
         ({"head": "p32"}, "trains values of its own"),
     ],

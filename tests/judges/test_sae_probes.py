@@ -157,7 +157,7 @@ def test_the_protocol_is_that_of_its_runner(judged, tmp_path):
         X = torch.zeros(max(rows) + 2, values.shape[1])  # one row is drawn for no split
         for number, row in rows.items():
             X[number] = row
-        torch.save(X, tmp_path / "model_activations_minilm" / f"{name}_{hook}.pt")
+        torch.save(X.double(), tmp_path / "model_activations_minilm" / f"{name}_{hook}.pt")
     subprocess.run((python, "-c", SAE_RUN, tmp_path, hook, *names), check=True, capture_output=True)
     apart = []
     for file in (tmp_path / "results").rglob("*_logreg.json"):

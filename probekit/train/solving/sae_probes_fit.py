@@ -24,7 +24,7 @@ _SEED = 42
 
 
 class SaeProbesFit(LinearFit):
-    """A decoder of two classes by scikit-learn, on rows as they are.
+    """A decoder of two classes by scikit-learn, on rows as they are, in float64.
 
     dev chooses C by AUROC, and a last fit has its rows as well. The member is left as dev chose it,
     so that dev scores what did not see it; the last fit is the member's ``refitted``.
@@ -60,7 +60,7 @@ class SaeProbesFit(LinearFit):
 
         blocks: dict[SplitName, list[np.ndarray]] = {split: [] for split in SPLITS}
         for split in SPLITS:
-            yield Visit(split, lambda _, h, to=blocks[split]: to.append(h.cpu().numpy()))  # type: ignore[misc]
+            yield Visit(split, lambda _, h, to=blocks[split]: to.append(h.double().cpu().numpy()))  # type: ignore[misc]
         x, x_dev = (np.concatenate(blocks[split]) for split in SPLITS)
         y, y_dev = (self.rows.view(split).targets for split in SPLITS)
         fits = [_fit(c, x, y) for c in INVERSE_STRENGTHS]

@@ -38,7 +38,7 @@ def test_c_and_scores_are_those_of_the_protocol(cache, tmp_path, layer):
         x, y, _ = open_features(MODEL, TASK, location=cache).numpy(
             split, layer=layer, pooling="last"
         )
-        rows[split] = x, np.array(y)
+        rows[split] = x.astype(np.float64), np.array(y)
     (x, y), (x_dev, y_dev), (x_test, y_test) = rows.values()
     strengths = np.logspace(5, -5, 10)
     fits = [LogisticRegression(C=c, max_iter=1000).fit(x, y) for c in strengths]

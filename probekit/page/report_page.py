@@ -21,9 +21,10 @@ from probekit.results.comparison import verdicts
 from probekit.results.comparison.resampling import Bootstrap
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import beside_heads, full_depth, grouped, without_baselines
-from probekit.results.summaries.scored import SCORE_OF, Scored
+from probekit.results.summaries.scored import SCORE_OF, Scored, scored_by
 from probekit.results.summaries.typeset import NOTHING
 from probekit.results.summaries.wording import OPTIONS, model_text
+from probekit.tasks.suites import SUITES
 from probekit.version import __version__
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ class ScoreTable:
 def score_tables(
     records: Sequence[Record], against: str | None, split: str | None, samples: int
 ) -> Iterator[ScoreTable]:
-    """Yield a table per task of what was trained on all layers, or of depths where all is.
+    """Yield means over tasks, and a table per task: of all layers, or of depths where all are.
 
     Args:
         records: any.
@@ -228,6 +229,7 @@ def score_tables(
         split: of the comparison with the reference; None is test where all have one, else dev.
         samples: bootstrap samples of that comparison.
     """
+    yield from _over_tasks(records)
     for group in grouped(records, _SAME).values():
         shown = beside_heads(full_depth(group))
         of_depths = against is None and any(record.depth is not None for record in shown)
@@ -239,18 +241,38 @@ def score_tables(
             except ProbekitError as error:
                 why_not = f"no row is compared with a reference: {error}"
         table = tables.score_table(shown, judged=verdict)
-        columns = [column for column in table.columns if {c.strip() for c in column.cells} != _NONE]
-        columns.sort(key=lambda column: column.heading in _HOW)
-        cells = [[cell.strip() for cell in column.cells] for column in columns]
         first = group[0]
-        yield ScoreTable(
-            title=f"{first.task}, {first.label}" if first.label else task_title(first),
-            headings=[column.heading for column in columns],
-            words=[column.words for column in columns],
-            rows=[*zip(*cells, strict=True)],
-            notes=[why_not, *table.notes, table.caption],
-            csv=table.text("csv"),
-        )
+        title = f"{first.task}, {first.label}" if first.label else task_title(first)
+        yield _as_shown(title, table, why_not)
+
+
+def _over_tasks(records: Sequence[Record]) -> Iterator[ScoreTable]:
+    """Yield means over tasks, where several have depths, and scores that can be averaged."""
+    if len({record.task for record in records if record.depth is not None}) < 2:
+        return
+    suite = SUITES.get(records[0].task.partition("/")[0])
+    for metric in dict.fromkeys((None if suite is None else suite.metric, None)):
+        try:
+            table = tables.suite_table(scored_by(records, metric) if metric else records)
+        except ProbekitError:
+            continue  # no run has that score, or tasks have several metrics
+        yield _as_shown("Mean over tasks", table)
+        return
+
+
+def _as_shown(title: str, table: tables.Table, why_not: str = "") -> ScoreTable:
+    """Return a table with what the page shows of it."""
+    columns = [column for column in table.columns if {c.strip() for c in column.cells} != _NONE]
+    columns.sort(key=lambda column: column.heading in _HOW)
+    cells = [[cell.strip() for cell in column.cells] for column in columns]
+    return ScoreTable(
+        title=title,
+        headings=[column.heading for column in columns],
+        words=[column.words for column in columns],
+        rows=[*zip(*cells, strict=True)],
+        notes=[why_not, *table.notes, table.caption],
+        csv=table.text("csv"),
+    )
 
 
 def page_environment() -> "Environment":

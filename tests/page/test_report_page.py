@@ -287,3 +287,18 @@ def test_options_are_checked():
         ReportOptions(samples=3)
     with pytest.raises(KeyError, match="train"):
         ReportOptions(split="train")
+
+
+def test_depths_of_several_tasks_have_their_mean_first():
+    depths = [
+        make_record("last", task=f"truth/{n}", label="label", depth=layer, metric="accuracy")
+        for n in range(3)
+        for layer in range(3)
+    ]
+    mean, *of_tasks = score_tables(depths, None, None, 100)
+    assert [mean.title, *(table.title for table in of_tasks)] == [
+        "Mean over tasks", *(f"truth/{n}, label" for n in range(3)),
+    ]  # fmt: skip
+    assert mean.headings == ["layer, test", "tiny-model, last"]
+    mixed = [*depths, make_record("last", task="conll", depth=1)]
+    assert all(t.title != "Mean over tasks" for t in score_tables(mixed, None, None, 100))

@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from shared import argument_parser, markdown, write
 
 from probekit.metrics import Gold, RecallAtFPR
-from probekit.results.comparison.resampling import Bootstrap, Groups, estimate
+from probekit.results.comparison.resampling import Bootstrap, Groups
 
 NAME = "alarm_coverage"
 SIZES = ((200, 100), (500, 300), (1000, 1000), (3000, 1000))
@@ -30,10 +30,9 @@ def interval(random: np.random.Generator, sizes: tuple[int, int], distance: floa
     margins = random.normal(labels * distance)
     gold = Gold(ids=labels, offsets=np.arange(len(labels) + 1), names=("no", "yes"))
     scores, groups = np.stack([-margins, margins], 1), Groups(len(labels))
-    metric = RecallAtFPR(gold)
-    resampler = metric.resampler(scores)
-    samples = Bootstrap(samples=2_000).resample(groups, lambda counts: resampler(counts)[:, None])
-    found = estimate(metric.score(scores)[metric.name], samples[:, 0], groups)
+    resampler = RecallAtFPR(gold).resampler(scores)
+    bootstrap = Bootstrap(samples=2_000)
+    (found,) = bootstrap.estimates(groups, lambda counts: resampler(counts)[:, None])
     half = (found.high - found.low) / 2
     return np.array([found.value, found.value - half, found.value + half])
 

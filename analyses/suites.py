@@ -34,9 +34,8 @@ def main() -> None:
             for model in args.models:
                 run_suite(name, model, out=out, data=folder, cache=args.cache, workers=args.workers)
         if out.is_file():
-            records = load_records([out])
-            shown = scored_by(records, suite.metric) if suite.metric else records
-            parts += [f"## {name}: {suite.summary}", suite_table(shown).text("markdown")]
+            records = scored_by(load_records([out]), suite.metric)
+            parts += [f"## {name}: {suite.summary}", suite_table(records).text("markdown")]
     write(NAME, parts)
 
 

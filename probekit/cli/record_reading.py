@@ -124,8 +124,7 @@ def read_records(
             f"no records in {', '.join(map(str, runs))}. Run `probekit train`, `sweep` or `depth` "
             "first: each says which file it writes."
         )
-    chosen = select(records, where or [])
-    return chosen if metric is None else scored_by(chosen, metric)
+    return scored_by(select(records, where or []), metric)
 
 
 @spread

@@ -15,6 +15,7 @@ from probekit.cli.spread import OptionsOf, spread
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
+    from probekit.train.saved.head import TrainedHead
     from probekit.train.saved.items import Item
     from probekit.train.saved.labelling import TokenPrediction
 
@@ -65,17 +66,8 @@ def predict(
     from probekit.train.saved.labelling import predict as label_texts
     from probekit.train.saved.labelling import predict_tokens
 
-    heads = {"": head} if page is None else _heads(head, page, tokens=tokens, json=json)
-    loaded = {name: TrainedHead.from_pretrained(folder) for name, folder in heads.items()}
-    trained = next(iter(loaded.values()))
-    for name, other in [*loaded.items()][1:]:
-        if other.labels != trained.labels:
-            raise OptionError(
-                f"--page shows heads of the same labels, and {heads[name]} has others than the "
-                "first one: give the folder of a single head."
-            )
-    if page is not None and not trained.labels:
-        raise OptionError("--page colours tokens by a probability, and this head predicts numbers.")
+    on_page = {} if page is None else _page_heads(head, page, tokens=tokens, json=json)
+    trained = next(iter(on_page.values()), None) or TrainedHead.from_pretrained(head)
     options = TextOptions(**of_files)
     if file == "-":
         items = line_items(sys.stdin.buffer.read(), "stdin", trained, options)
@@ -83,7 +75,7 @@ def predict(
         items = file_items(Path(file), trained, options)
     how: dict[str, Any] = {"progress": progress_wanted(), **vars(run)}
     if page is not None:
-        said = {name: predict_tokens(own, items, **how) for name, own in loaded.items()}
+        said = {name: predict_tokens(own, items, **how) for name, own in on_page.items()}
         _write_page(page, f"Tokens by {head.resolve().name}", trained.labels, said)
         return
     if tokens:
@@ -145,10 +137,15 @@ def _show_tokens(
         show("")
 
 
-def _heads(folder: Path, page: Path, *, tokens: bool, json: bool) -> dict[str, Path]:
-    """Return the saved head of a folder, or those below it, by name; check what a page needs."""
+def _page_heads(folder: Path, page: Path, *, tokens: bool, json: bool) -> "dict[str, TrainedHead]":
+    """Return the saved head of a folder, or those below it, by name, for a page.
+
+    Raises:
+        OptionError: the page goes with other options, or cannot show these heads together.
+    """
     from probekit.page.report_page import check_report
     from probekit.train.saved.folder import CONFIG, saved_below
+    from probekit.train.saved.head import TrainedHead
 
     if not tokens:
         raise OptionError("--page shows what a head finds in each token: add --tokens.")
@@ -156,14 +153,26 @@ def _heads(folder: Path, page: Path, *, tokens: bool, json: bool) -> dict[str, P
         raise OptionError("--page writes a file and --json prints: give one of them.")
     check_report(page)
     below = [] if (folder / CONFIG).exists() else sorted(saved_below(folder), key=_by_number)
+    folders = below or [folder]
+    loaded = [TrainedHead.from_pretrained(path) for path in folders]
+    for path, own in zip(folders, loaded, strict=True):
+        if own.labels != loaded[0].labels:
+            raise OptionError(
+                f"--page shows heads of the same labels, and {path} has others than the first one: "
+                "give the folder of a single head."
+            )
+    if not loaded[0].labels:
+        raise OptionError("--page colours tokens by a probability, and this head predicts numbers.")
+    return dict(zip(_short_names(folders), loaded, strict=True))
+
+
+def _short_names(folders: Sequence[Path]) -> list[str]:
+    """Return what tells folders of saved heads apart, else their names."""
     # last-depth0-cc3e03e6 and last-depth2-e2c9bc44 are depth0 and depth2
-    parts = [path.name.split("-")[:-1] for path in below]
-    shared = set.intersection(*map(set, parts)) if parts else set()
+    parts = [path.name.split("-")[:-1] for path in folders]
+    shared = set.intersection(*map(set, parts))
     names = ["-".join(part for part in own if part not in shared) for own in parts]
-    told = len(set(names)) == len(names) and all(names)
-    return dict(zip(names if told else [path.name for path in below], below, strict=True)) or {
-        folder.name: folder
-    }
+    return names if len(set(names)) == len(names) and all(names) else [f.name for f in folders]
 
 
 def _by_number(folder: Path) -> list[str | int]:

@@ -77,4 +77,4 @@ def suite(
     chosen = SUITES[name]
     averaged = chosen.averaged and len({record.task for record in records}) > 1
     tabulate = suite_table if averaged else depth_table
-    show(tabulate(scored_by(records, chosen.metric) if chosen.metric else records).text(), nl=False)
+    show(tabulate(scored_by(records, chosen.metric)).text(), nl=False)

@@ -156,12 +156,10 @@ def _read(features: Splits, tags: Splits | None, split: str) -> _Split:
             f"no {split} sentence of {features.task.name} has a dependency tree in its column "
             f"{HEAD!r}. Extract it again if it was extracted by an earlier version."
         )
-    shared, numbers = view.resampled, None
-    if shared is not None:
+    groups = Groups(len(trees))
+    if (shared := view.resampled) is not None:
         names = [shared.names[position] for position in view.positions[kept].tolist()]
-        order = {name: n for n, name in enumerate(dict.fromkeys(names))}
-        numbers = np.array([order[name] for name in names], np.int64)
-    groups = Groups(len(trees), numbers, "" if shared is None else shared.column)
+        groups = Groups.named(len(trees), names, shared.column)
     return _Split(view, trees, rows, groups, view.n_examples - len(trees))
 
 

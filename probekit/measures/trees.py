@@ -4,12 +4,15 @@ Hewitt & Manning 2019, "A structural probe for finding syntax in word representa
 """
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
+
+from probekit.metrics.number_metrics import pearson, ranks
 
 Squared = Shaped[np.ndarray, "n n"]
 """A number for each pair of words of a sentence."""
@@ -89,11 +92,8 @@ def chain_edges(counted: Bool[np.ndarray, " n"]) -> set[tuple[int, int]]:
 
 def spearman(a: Shaped[np.ndarray, " n"], b: Shaped[np.ndarray, " n"]) -> float:
     """Return Spearman's rank correlation; NaN where either is constant."""
-    from scipy.stats import rankdata  # slow to import
-
-    x, y = (rankdata(values) - (len(values) + 1) / 2 for values in (a, b))
-    norm = np.sqrt((x @ x) * (y @ y))
-    return float(x @ y / norm) if norm else float("nan")
+    x, y = (values.astype(np.float64) for values in (a, b))
+    return pearson(ranks(x), ranks(y)) if np.ptp(x) and np.ptp(y) else math.nan
 
 
 def distance_correlation(tree: Tree, distances: Squared) -> float:

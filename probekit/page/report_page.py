@@ -253,7 +253,7 @@ def _over_tasks(records: Sequence[Record]) -> Iterator[ScoreTable]:
     suite = SUITES.get(records[0].task.partition("/")[0])
     for metric in dict.fromkeys((None if suite is None else suite.metric, None)):
         try:
-            table = tables.suite_table(scored_by(records, metric) if metric else records)
+            table = tables.suite_table(scored_by(records, metric))
         except ProbekitError:
             continue  # no run has that score, or tasks have several metrics
         yield _as_shown("Mean over tasks", table)

@@ -197,6 +197,11 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
+def predictions_folder(file: Path) -> Path:
+    """Return where the predictions of the runs of a records file lie."""
+    return file.parent / f"{file.stem}-predictions"
+
+
 def recorded(path: Path) -> dict[str, Record]:
     """Return the records of a results file by key; none if there is no file yet.
 
@@ -285,7 +290,7 @@ def _beside(record: Record, file: Path) -> Record:
         return record
     path = Path(record.predictions)
     beside = file.parent / path.parent.name / path.name
-    portable = path.parent == Path(f"{file.stem}-predictions")  # as `_portable` writes it
+    portable = path.parent == Path(predictions_folder(file).name)  # as `_portable` writes it
     moved = portable or (beside.is_file() and not path.is_file())
     return replace(record, predictions=str(beside)) if moved else record
 

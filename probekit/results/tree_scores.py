@@ -5,9 +5,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from probekit.results.comparison.resampling import Estimate
+from probekit.results.summaries.diagnosis import MARK
 from probekit.results.summaries.interval import LEVEL, holm
 from probekit.results.summaries.typeset import Column, Table
 from probekit.results.summaries.wording import layer_text, numbers_text
+from probekit.results.tables.by_layer import NEAR
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +85,8 @@ class Structure:
 def structure_table(found: Structure) -> Table:
     """Return the four scores of each layer in percent, with their intervals."""
     numbers = [layer.layer for layer in found.layers]
-    marks = ["~" if layer.layer in found.within else "" for layer in found.layers]
-    stars = ["" if layer.converged else "*" for layer in found.layers]
+    marks = [NEAR if layer.layer in found.within else "" for layer in found.layers]
+    stars = ["" if layer.converged else MARK for layer in found.layers]
     scores = {
         "UUAS": [layer.uuas for layer in found.layers],
         "distance Spearman": [layer.distance_spearman for layer in found.layers],
@@ -100,12 +102,12 @@ def structure_table(found: Structure) -> Table:
         ]
         columns.append(Column(name, cells))
     lines = [
-        f"best on dev: layer {found.best}; ~ UUAS within noise of it: "
+        f"best on dev: layer {found.best}; {NEAR} UUAS within noise of it: "
         f"{numbers_text(found.within, numbers)} (paired bootstrap, Holm)",
         f"joining every word to its neighbours has UUAS {100 * found.chain:.1f}",
     ]
     if any(stars):
-        lines.append("* cut off by --epochs; give more")
+        lines.append(f"{MARK} cut off by --epochs; give more")
     if found.left_out:
         many = "sentence" if found.left_out == 1 else "sentences"
         lines.append(

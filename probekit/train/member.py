@@ -196,6 +196,8 @@ class Member:
         last_score: the newest dev score.
         selection_score: score of the best checkpoint on what chose it, where that was not dev.
         solved: how a solver found its values, by name; empty where none did.
+        refitted: the probe's tensors as a last fit on train and dev has them; they score all splits
+            but dev; None where there was none.
         diverged: whether its loss or a trained value is no longer finite; it takes no more steps,
             and what follows is no checkpoint unless there is no other.
     """

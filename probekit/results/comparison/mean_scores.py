@@ -7,7 +7,7 @@ from typing import Any
 
 from probekit.errors import ProbekitError, clause_of
 from probekit.results.comparison.pairing import Predictions, put_beside
-from probekit.results.comparison.resampling import Bootstrap, crossed, estimate, pseudo_values
+from probekit.results.comparison.resampling import Bootstrap, crossed, pseudo_values
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import check_seeds, grouped
@@ -62,10 +62,8 @@ def _bootstrapped(over_seeds: Interval, beside: Predictions) -> Interval:
     Half the width of these is shown; seeds, where they differ, are added by squares.
     """
     groups, resampler = beside.groups, beside.resampler()
-    samples = Bootstrap(samples=_SAMPLES).resample(
-        groups, lambda counts: resampler(counts)[:, None]
-    )
-    ends = estimate(over_seeds.mean, samples[:, 0], groups)
+    bootstrap = Bootstrap(samples=_SAMPLES)
+    (ends,) = bootstrap.estimates(groups, lambda counts: resampler(counts)[:, None])
     half = math.hypot((ends.high - ends.low) / 2, over_seeds.half or 0.0)
     over = "seeds and sentences" if over_seeds.half else "sentences"
     return replace(over_seeds, half=half or None, over=over, drawn=groups.drawn)

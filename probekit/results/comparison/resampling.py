@@ -66,9 +66,14 @@ class Groups:
     @classmethod
     def of(cls, predicted: Predicted) -> Self:
         """Return the groups of the sentences of a split."""
-        number = {name: n for n, name in enumerate(dict.fromkeys(predicted.groups))}
-        numbers = np.array([number[name] for name in predicted.groups], np.int64)
-        return cls(len(predicted.ids), numbers if number else None, predicted.grouped_by)
+        return cls.named(len(predicted.ids), predicted.groups, predicted.grouped_by)
+
+    @classmethod
+    def named(cls, n_sentences: int, names: Sequence[str], grouped_by: str) -> Self:
+        """Return the groups of some sentences, given the name of each; no names are no groups."""
+        number = {name: n for n, name in enumerate(dict.fromkeys(names))}
+        numbers = np.array([number[name] for name in names], np.int64)
+        return cls(n_sentences, numbers if number else None, grouped_by)
 
     @property
     def whole(self) -> Int64[np.ndarray, " sentences"] | None:

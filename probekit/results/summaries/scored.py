@@ -59,17 +59,19 @@ class Rescored(Record):
     trained: Record
 
 
-def scored_by(records: Sequence[Record], metric: str) -> list[Record]:
+def scored_by(records: Sequence[Record], metric: str | None) -> Sequence[Record]:
     """Return records as another of their scores has them, for tables and figures of that.
 
     Args:
         records: any.
-        metric: a name of ``METRICS``.
+        metric: a name of ``METRICS``; None returns them as they are.
 
     Raises:
         UnknownNameError: there is no such metric.
         RecordError: a record has no such score on dev.
     """
+    if metric is None:
+        return records
     choose("metric", metric, METRICS)
     return [record if record.metric == metric else _rescored(record, metric) for record in records]
 

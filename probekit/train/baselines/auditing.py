@@ -16,6 +16,7 @@ from probekit.results import Record
 from probekit.results.comparison import Judged
 from probekit.results.comparison.judging import judge
 from probekit.results.comparison.runs import Pair, RecordedRun
+from probekit.results.log import predictions_folder
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.scored import SCORE_OF, reported_split
 from probekit.results.summaries.typeset import Cell, Column, Table, score_column
@@ -161,7 +162,7 @@ def audit(
         raise OptionError(f"an audit is of classes, and {first.label} is of kind {kind.name}.")
     runs = [resolve(spec, splits) for spec in plan]
     own = {"memorised": memorised} if kind.per == "word" else TEXT_READERS
-    folder = out.parent / f"{out.stem}-predictions"
+    folder = predictions_folder(out)
     by_name: dict[str, list[Record]] = defaultdict(list)
     for record in guess_records(runs, splits, Ledger(out), {CHANCE: majority, **own}, folder):
         by_name[record.head].append(record)

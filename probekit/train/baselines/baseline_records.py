@@ -37,13 +37,13 @@ from probekit.metrics import COMPRESSION, METRICS
 from probekit.probe.decoders import IGNORED
 from probekit.results import Record, recorded
 from probekit.results.claims import Claims, owners, wait_for_change
-from probekit.train.baselines.guesses import GUESSES, Guess
+from probekit.train.baselines.guesses import GUESSES, Guesser
 from probekit.train.fit import fit_group
 from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Steps
 from probekit.train.scoring import gold_of
 from probekit.train.stream import StreamSpec
-from probekit.train.sweeps.outputs import write_predictions
+from probekit.train.sweeps.outputs import Outputs, write_predictions
 from probekit.train.sweeps.resolve import Run
 from probekit.train.sweeps.run_groups import data_key, grouped, stream_key
 from probekit.train.sweeps.run_options import Sample
@@ -229,7 +229,7 @@ def guess_records(
     runs: Sequence[Run],
     splits: Splits,
     ledger: Ledger,
-    guesses: Mapping[str, Callable[[FeatureView], Guess]] = GUESSES,
+    guesses: Mapping[str, Guesser] = GUESSES,
     predictions: Path | None = None,
 ) -> list[Record]:
     """Return the records of baselines without features, one per drawn sample.
@@ -267,7 +267,7 @@ def guess_records(
 
 def _guess(
     name: str,
-    build: Callable[[FeatureView], Guess],
+    build: Guesser,
     run: Run,
     splits: Splits,
     key: str,
@@ -281,8 +281,7 @@ def _guess(
         split: metric(gold_of(view, metric)).score(guessed[split]) for split, view in views.items()
     }
     kept: dict[str, Any] = {}
-    if predictions is not None:
-        file = predictions / f"{key[:16]}.parquet"
+    if (file := Outputs(predictions=predictions).predictions_of(key)) is not None:
         write_predictions(
             file,
             guessed,

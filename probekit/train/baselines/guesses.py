@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 Guess = Callable[[FeatureView], np.ndarray]
 """From a view to what the task's metric consumes: a class, value or loss per row, or scores."""
 
+Guesser = Callable[[FeatureView], Guess]
+"""Learns to guess from the rows that a probe would be trained on."""
+
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 """scikit-learn's C of a logistic regression, of which folds of train choose one."""
 
@@ -80,7 +83,7 @@ def all_labels(train: FeatureView) -> Guess:
     return lambda view: np.ones((len(view), len(train.labels)))
 
 
-GUESSES: Mapping[str, Callable[[FeatureView], Guess]] = {
+GUESSES: Mapping[str, Guesser] = {
     "majority": majority,
     "memorised": memorised,
     "all labels": all_labels,
@@ -154,7 +157,7 @@ def tf_idf(train: FeatureView) -> Guess:
     return _linear(train, words)
 
 
-TEXT_READERS: Mapping[str, Callable[[FeatureView], Guess]] = {
+TEXT_READERS: Mapping[str, Guesser] = {
     "length": length,
     "bag of words": bag_of_words,
     "tf-idf": tf_idf,

@@ -18,6 +18,7 @@ from probekit.probe.heads import HEADS, register_head
 from probekit.probe.heads.contract import HeadSpec
 from probekit.probe.heads.module_head import ModuleFactory
 from probekit.results import Records
+from probekit.results.log import predictions_folder
 from probekit.results.record import BY_MEAN, BY_REFIT
 from probekit.results.tracking import Tracking
 from probekit.train.result import FitResult
@@ -196,7 +197,7 @@ def sweep(
     write = by_default if predictions is None else bool(predictions)
     outputs = Outputs(
         save=None if save is None else Path(save),
-        predictions=out.parent / f"{out.stem}-predictions" if write else None,
+        predictions=predictions_folder(out) if write else None,
         predictions_of_all=predictions is True,
         ablate=ablate == BY_MEAN,
         losses=ablate == BY_REFIT,

@@ -75,11 +75,11 @@ def run_suite(
     settings = {"pooling": suite.pooling} | dict(suite.options)
     settings |= dict(preset.options) | dict(options or {})
     info = inspect_backbone(called).info
-    length = min(suite.max_length or info.identity.max_length, info.identity.max_length)
+    bounded = suite.max_length is not None and suite.max_length < info.identity.max_length
     stored = ExtractOptions(
         layers=layers,
         keep=None if settings["pooling"] is None else (settings["pooling"],),
-        max_length=None if length == info.identity.max_length else length,
+        max_length=suite.max_length if bounded else None,
     )
     records, origins = list[Record](), dict[str, Path]()
     start = time.monotonic()

@@ -111,6 +111,7 @@ class Difference(nn.Module):
 
     Attributes:
         kept: which values differ in evaluation; None is all.
+        settled: what is added in evaluation without gradients; None until it is known.
     """
 
     def __init__(self, value: Tensor) -> None:
@@ -119,10 +120,13 @@ class Difference(nn.Module):
         self.difference = nn.Parameter(torch.zeros_like(value))
         self.gates = nn.Parameter(torch.full_like(value, _OPEN))
         self.kept: Tensor | None = None
+        self.settled: Tensor | None = None
 
     def forward(self, value: Tensor) -> Tensor:
         """Return the tensor with its difference."""
         if not self.training:
+            if self.settled is not None and not torch.is_grad_enabled():
+                return value + self.settled
             gated = _gated(self.difference, self.gates)
             return value + (gated if self.kept is None else gated * self.kept)
         tiny = torch.finfo(value.dtype).eps
@@ -165,6 +169,7 @@ def _keep_largest(differences: Sequence[Difference], share: float) -> None:
     pairs = [(difference.difference, difference.gates) for difference in differences]
     for difference, largest in zip(differences, _largest(pairs, share), strict=True):
         difference.kept = largest
+        difference.settled = _gated(difference.difference, difference.gates) * largest
 
 
 def _pairs(values: Mapping[str, nn.Parameter]) -> list[tuple[nn.Parameter, nn.Parameter]]:

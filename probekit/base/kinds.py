@@ -9,7 +9,9 @@ from typing import Literal
 
 from probekit.errors import OptionError
 
-KindName = Literal["tagging", "sentence", "multilabel", "pair", "regression", "language-modelling"]
+KindName = Literal[
+    "tagging", "span", "sentence", "multilabel", "pair", "regression", "language-modelling"
+]
 OUTPUT_HEAD = "output-head"
 """What an entry may keep besides arrays: the model's own output head."""
 
@@ -74,7 +76,7 @@ class Kind:
     """
 
     name: KindName
-    per: Literal["word", "prediction", "text"]
+    per: Literal["word", "span", "prediction", "text"]
     own_rows: str | None = None
     targets: Literal["classes", "sets", "numbers", "vocabulary"]
     texts: tuple[int, ...] = (1,)
@@ -95,6 +97,14 @@ KINDS: Mapping[str, Kind] = {
             needed=("words", "tokens"),
             possible=("words", *POOLED),
             metric=None,
+        ),
+        Kind(
+            name="span",
+            per="span",
+            own_rows="words",
+            targets="classes",
+            needed=("words",),
+            possible=("words", *POOLED),
         ),
         Kind(name="sentence", per="text", targets="classes"),
         Kind(

@@ -1,6 +1,7 @@
 """Opening the splits of a model and task: their entries, labels, classes and groups."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from probekit.base.kinds import KINDS, KindName
@@ -18,10 +19,13 @@ from probekit.features.split_labels import (
 )
 from probekit.features.splits import Splits
 from probekit.probe.token_heads import TOKEN_HEADS
+from probekit.probe.token_heads.contract import TokenHeadSpec
+from probekit.probe.token_heads.pools import MeanTokens
 from probekit.store import Entry
 from probekit.store.labels import labels_for
 from probekit.tasks import Split, Task, is_own
 from probekit.tasks.schemes import NO_LABEL
+from probekit.tasks.spans import behind
 
 
 def open_features(
@@ -54,7 +58,8 @@ def open_features(
         drop_duplicates: runs draw no train example with a text of another labelled split, and
             examples with a text in common are one group.
         token_head: what makes a row of the tokens of each text, which the entries keep, such as
-            ``max`` or ``rolling-max:window=5``; ``None`` reads stored rows of whole texts.
+            ``max`` or ``rolling-max:window=5``; ``None`` reads stored rows of whole texts. Of
+            spans it reads the words, and ``None`` is their mean.
         classes: label names of a saved head that runs go on from; they are the classes if they
             hold all of train's.
 
@@ -73,10 +78,10 @@ def open_features(
     )
     column = about.columns[0]  # the one asked for, by the name that an index stands for
     kind = about.kinds[column]
-    if made_by is not None and KINDS[kind].per != "text":
+    if made_by is not None and KINDS[kind].per not in ("text", "span"):
         raise OptionError(
-            f"--token-head {token_head} makes one row of a whole text, and these labels ({kind}) "
-            "have rows of their own. Leave it out."
+            f"--token-head {token_head} makes one row of a whole text, or of a span, and these "
+            f"labels ({kind}) have rows of their own. Leave it out."
         )
     labels, documents = {}, {}
     for split, entry in entries.items():
@@ -85,6 +90,9 @@ def open_features(
         if split_labels is not None:
             labels[split] = split_labels
             documents[split] = load_documents(entry, fresh)
+    pairs = {of.spans.places.shape[1] == 2 for of in labels.values() if of.spans is not None}
+    if pairs or made_by is not None:
+        made_by = _joining(MeanTokens() if made_by is None else made_by, pairs)
     label_map = train_classes = LabelMap(())
     if KINDS[kind].targets in ("classes", "sets"):
         # what has no label has no class
@@ -122,6 +130,27 @@ def open_features(
     )
 
 
+def _joining(token_head: TokenHeadSpec, pairs: set[bool]) -> TokenHeadSpec:
+    """Return a token head that joins the rows of both spans where labels are of pairs.
+
+    Raises:
+        OptionError: it joins what is single, or would fuse the layers of pairs last.
+        DataError: labels are of pairs in one split, and of single spans in another.
+    """
+    if len(pairs) > 1:
+        raise DataError("one split has pairs of spans, and another single spans.")
+    if pairs != {True}:
+        if token_head.pair is not None:
+            raise OptionError(
+                f"pair={token_head.pair} joins both spans of a pair, and these labels are of "
+                "single ones. Leave it out."
+            )
+        return token_head
+    if token_head.order == "layers-first":
+        raise OptionError("order=layers-first reads single spans; these labels are of pairs.")
+    return replace(token_head, pair=token_head.pair or "concat")
+
+
 def _fresh(entry: Entry, task: Task, kind: KindName, location: Location) -> Split | None:
     """Return the split of an entry as its files are now; None where what is stored counts.
 
@@ -141,5 +170,10 @@ def _labels(
     """Return the labels of an entry; None if it has none, unless they are needed to fit on."""
     if KINDS[kind].targets == "vocabulary":
         return load_labels(entry, column, kind=kind)
-    there = needed or (labels_for(entry, column) if fresh is None else column in fresh.labels)
+    stored = (
+        all(labels_for(entry, name) for name in behind(column))
+        if fresh is None
+        else fresh.labels.keys() >= set(behind(column))
+    )
+    there = needed or stored
     return load_labels(entry, column, fresh, kind) if there else None

@@ -1,19 +1,20 @@
-"""Rows of whole texts that are made of their tokens as they are read."""
+"""Rows of whole texts, or of spans, that are made of their tokens or words as they are read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from probekit.base.kinds import TOKENS
 from probekit.base.numbers import Ragged, bounds_of, ragged_arange
 from probekit.data.encoded import encoded_of
 from probekit.errors import DataError, OptionError
-from probekit.probe.token_heads.contract import TokenHeadSpec, TokenPool
+from probekit.features.split_labels import Spans
+from probekit.probe.token_heads.contract import PairPool, TokenHeadSpec, TokenPool
 from probekit.store import Entry, StoredRows
 from probekit.store.feature_array import FeatureArray, RowNumbers
 from probekit.store.tables import ExampleTable
@@ -33,42 +34,92 @@ def token_rows(examples: ExampleTable) -> Ragged:
     return Ragged(rows[encoded.once], once[encoded.example_tokens])
 
 
-class PooledTokens(FeatureArray):
-    """An array with a row for each text of an entry, which a token head makes of its tokens.
+def pooled_texts(entry: Entry, head: TokenHeadSpec) -> "PooledRows":
+    """Return an array with a row for each text of an entry, made of its tokens.
 
-    It is read as any other, by the number of the text; nothing that is made is kept.
+    Raises:
+        DataError: the entry does not hold tokens.
+    """
+    if TOKENS not in entry.arrays:
+        held = entry.manifest.lacking(TOKENS)
+        raise DataError(f"--token-head {head.name} reads tokens: {entry.path} {held}")
+    examples = entry.examples
+    return PooledRows(entry.arrays[TOKENS], head, len(examples), lambda: token_rows(examples))
+
+
+def pooled_spans(entry: Entry, head: TokenHeadSpec, spans: Spans) -> "PooledRows":
+    """Return an array with a row for each target of an entry, made of the words of its spans."""
+    starts, stops = spans.places.reshape(-1, 2).T
+    examples, n_sides = entry.examples, spans.places.shape[1]
+    of_example = np.repeat(np.arange(len(examples)), np.diff(spans.bounds) * n_sides)
+    lengths = stops - starts
+    places = ragged_arange(starts, lengths)
+    rows = examples.row_start[of_example].repeat(lengths) + places
+    first_word = bounds_of(examples.n_rows)[of_example].repeat(lengths)
+    valid = examples.valid[first_word + places]
+    bounds = bounds_of(valid.astype(np.int64))[bounds_of(lengths)]
+    runs = Ragged(rows[valid], bounds)
+    return PooledRows(entry.arrays["words"], head, len(spans.places), lambda: runs, n_sides)
+
+
+class PooledRows(FeatureArray):
+    """An array with a row for each text, span or pair of spans, which a token head makes.
+
+    It is read as any other, by their number; nothing that is made is kept.
 
     Attributes:
-        tokens: the array of the tokens.
-        head: what makes a row of them; it is not trained.
+        tokens: the array of the tokens, or words.
+        head: what makes a row of them.
+        n_runs: runs of tokens that make a row: 2 of a pair.
     """
 
-    def __init__(self, entry: Entry, head: TokenHeadSpec) -> None:
-        """Look up the tokens of each text.
+    def __init__(
+        self,
+        tokens: FeatureArray,
+        head: TokenHeadSpec,
+        n_rows: int,
+        look_up: Callable[[], Ragged],
+        n_runs: int = 1,
+    ) -> None:
+        """Keep what rows are made of.
 
-        Raises:
-            DataError: the entry does not hold tokens.
+        Args:
+            tokens: the array of the tokens.
+            head: what makes a row of them.
+            n_rows: how many rows there are.
+            look_up: returns the rows in ``tokens`` of each run.
+            n_runs: runs that make a row.
         """
-        if TOKENS not in entry.arrays:
-            held = entry.manifest.lacking(TOKENS)
-            raise DataError(f"--token-head {head.name} reads tokens: {entry.path} {held}")
-        tokens = entry.arrays[TOKENS]
-        super().__init__(replace(tokens.spec, dtype="float32"), ())
-        self.rows = len(entry.examples)
-        self.tokens, self.head, self._examples = tokens, head, entry.examples
+        width = tokens.dim
+        if head.fixed:
+            width = head.module(1, tokens.dim, torch.Generator()).width
+        super().__init__(replace(tokens.spec, dtype="float32", dim=width), ())
+        self.rows = n_rows
+        self.tokens, self.head, self.n_runs, self._look_up = tokens, head, n_runs, look_up
 
     @cached_property
-    def _pool(self) -> TokenPool:
+    def _pool(self) -> TokenPool | PairPool:
         if not self.head.fixed:
             raise OptionError(
                 f"token head {self.head.name} is trained with a head: its rows are there once a "
                 "run has trained it."
             )
-        return self.head.build(len(self.tokens.layers), self.tokens.dim, torch.Generator())
+        return self.head.module(len(self.tokens.layers), self.tokens.dim, torch.Generator())
 
     @cached_property
-    def _rows(self) -> Ragged:
-        return token_rows(self._examples)
+    def runs(self) -> Ragged:
+        """The rows in ``tokens`` of each run; those of a pair follow each other."""
+        return self._look_up()
+
+    @property
+    def are_filled(self) -> Bool[np.ndarray, " rows"]:
+        """Which rows have tokens in each of their runs."""
+        return np.asarray((self.runs.lengths.reshape(-1, self.n_runs) > 0).all(1))
+
+    def runs_of(self, rows: Int64[np.ndarray, " rows"]) -> Ragged:
+        """Return the runs of some rows, in the order given."""
+        counts = np.full(len(rows), self.n_runs)
+        return self.runs.take(ragged_arange(rows * self.n_runs, counts))
 
     def read(
         self, rows: RowNumbers, layers: Sequence[int] | None = None, out: Tensor | None = None
@@ -81,7 +132,7 @@ class PooledTokens(FeatureArray):
         result = self.empty(count, len(index)) if out is None else self._checked(out, count, index)
         chosen = [self.layers[at] for at in index]
         for start, stop in self._blocks(texts, len(index)):
-            tokens = self._rows.take(texts[start:stop])
+            tokens = self.runs_of(texts[start:stop])
             z = self.tokens.read(tokens.values, chosen).permute(1, 0, 2)
             pooled = self._pool(z, torch.from_numpy(tokens.bounds))
             result[start:stop] = pooled.permute(1, 0, 2)
@@ -95,13 +146,14 @@ class PooledTokens(FeatureArray):
         self, rows: Int64[np.ndarray, " rows"], layers: Sequence[int] | None = None
     ) -> None:
         """Ask the system for the tokens of texts, as `FeatureArray.prefetch` does."""
-        self.tokens.prefetch(self._rows.take(rows).values, layers)
+        self.tokens.prefetch(self.runs_of(rows).values, layers)
 
     def _blocks(
         self, texts: Int64[np.ndarray, " texts"], n_layers: int
     ) -> Iterator[tuple[int, int]]:
         """Yield runs of texts whose tokens fit into memory, at least one text each."""
-        values = self._rows.lengths[texts] * n_layers * self.tokens.dim
+        lengths = self.runs.lengths.reshape(-1, self.n_runs).sum(1)
+        values = lengths[texts] * n_layers * self.tokens.dim
         ends, start = np.cumsum(values), 0
         while start < len(texts):
             before = ends[start - 1] if start else 0

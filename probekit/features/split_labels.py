@@ -5,7 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
@@ -20,10 +20,47 @@ from probekit.store import Entry
 from probekit.store.labels import labels_for, read_newest
 from probekit.tasks import Example, Split
 from probekit.tasks.schemes import NO_LABEL, is_number
+from probekit.tasks.spans import behind, made_targets, parsed
 
 logger = logging.getLogger(__name__)
 
 _SHOWN = 5  # unseen names in a warning
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """What the targets of a column of spans are of.
+
+    Attributes:
+        places: of each target the first word of its span, and one past its last; of a pair those
+            of both.
+        bounds: example i has the targets ``bounds[i]`` to ``bounds[i + 1]`` (excluded).
+    """
+
+    places: Int64[np.ndarray, "targets sides 2"]
+    bounds: Int64[np.ndarray, " bounds"]
+
+    @classmethod
+    def of(
+        cls, targets: Sequence[Sequence[str]], n_words: Int64[np.ndarray, " examples"], where: str
+    ) -> tuple[Self, list[str]]:
+        """Return the spans of the targets of each example, and the label of each target.
+
+        Raises:
+            DataError: there is no target, one lies outside its sentence, or pairs are among single
+                spans.
+        """
+        read = [[parsed(target) for target in of_example] for of_example in targets]
+        flat = [target for of_example in read for target in of_example]
+        sides = {len(places) for places, _ in flat}
+        if len(sides) != 1:
+            what = "no span has a label" if not sides else "pairs of spans among single spans"
+            raise DataError(f"{where}: {what}.")
+        places = np.array([places for places, _ in flat], np.int64)
+        counts = np.array([*map(len, read)], np.int64)
+        if (places[..., 1].max(1) > np.repeat(n_words, counts)).any():
+            raise DataError(f"{where}: a span lies outside its sentence; extract the text again.")
+        return cls(places, bounds_of(counts)), [label for _, label in flat]
 
 
 @dataclass(frozen=True)
@@ -31,16 +68,18 @@ class SplitLabels:
     """The labels of one column in the order of an entry's examples.
 
     Attributes:
-        values: label names, one per word or one per text (``NO_LABEL`` for a word without), or of
+        values: label names, one per word, span or text (``NO_LABEL`` for a word without), or of
             sets of labels all of a text, sorted; numbers as text for a regression; none for
             language modelling, whose targets lie in the entry.
         fingerprint: sha256 over ids and labels, whatever they were read from.
         where: split, column and origin, for messages.
+        spans: what the labels of a column of spans are of.
     """
 
     values: Sequence[Any]
     fingerprint: str
     where: str
+    spans: Spans | None = None
 
     @property
     def given(self) -> Bool[np.ndarray, " rows"]:
@@ -77,23 +116,30 @@ def load_labels(
                 f"{where}: this split has no labels, so no head can be fitted on it. Choose "
                 "another split with --fit-on, or give labels with --data DIR."
             )
-        values = choose("label column", column, split.labels)
         _check_text(entry, split, where)
-        labels: Mapping[str, Sequence[str]] = {
-            example.id: of_example
-            for example, of_example in zip(split.examples, values, strict=True)
-        }
+        names = [example.id for example in split.examples]
+        read = [
+            dict(zip(names, choose("label column", name, split.labels), strict=True))
+            for name in behind(column)
+        ]
     else:
-        stored = read_newest(entry, labels_for(entry, column))
-        if stored is None:
+        found = [read_newest(entry, labels_for(entry, name)) for name in behind(column)]
+        stored = [each for each in found if each is not None]
+        if len(stored) < len(found):
             raise DataError(
                 f"{where}: none are stored beside {entry.path}, so no head can be fitted on it. "
                 "Give the folder with the label files, --data DIR, or choose another split, "
                 "--fit-on."
             )
-        where += f" from {stored.file.path.name}"
-        labels = dict(zip(stored.ids, stored.values, strict=True))
-    if of_sets := KINDS[kind].targets == "sets":
+        read = [dict(zip(each.ids, each.values, strict=True)) for each in stored]
+        where += f" from {stored[0].file.path.name}"
+    labels: Mapping[str, Sequence[str]] = read[0]
+    if behind(column) != (column,):
+        labels = {
+            name: made_targets(column, *(rows.get(name, ()) for rows in read)) for name in read[0]
+        }
+    of_spans = KINDS[kind].per == "span"
+    if of_sets := KINDS[kind].targets == "sets" or of_spans:
         counts = np.array([len(labels.get(name, ())) for name in examples.ids], np.int64)
     joined = join_labels(examples.ids, counts.tolist(), labels, where=where)
     bounds = list(itertools.pairwise(bounds_of(counts).tolist()))
@@ -102,6 +148,10 @@ def load_labels(
         for name, (start, stop) in zip(examples.ids, bounds, strict=True)
     )
     sets = [tuple(joined[start:stop]) for start, stop in bounds] if of_sets else None
+    if of_spans:
+        assert sets is not None
+        spans, joined = Spans.of(sets, examples.n_rows.astype(np.int64), where)
+        return SplitLabels(joined, fingerprint, where, spans)
     return SplitLabels(joined if sets is None else sets, fingerprint, where)
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Int64
 
 from probekit.base.fingerprint import digest
@@ -17,7 +18,7 @@ from probekit.base.numbers import bounds_of
 from probekit.base.registry import choose
 from probekit.errors import OptionError
 from probekit.features.duplicates import Wording, hashed_wordings, left_of_train
-from probekit.features.pooled_tokens import PooledTokens
+from probekit.features.pooled_tokens import PooledRows, pooled_spans, pooled_texts
 from probekit.features.rows import (
     EntryRows,
     LayerRows,
@@ -64,7 +65,8 @@ class Splits:
         resampled: what intervals resample together, by labelled split: groups, else documents;
             those of which neither is known are left out.
         drop_duplicates: as for `open_features`.
-        token_head: what makes a row of the tokens of each text; None reads stored rows.
+        token_head: what makes a row of the tokens of each text, or of the words of each span; None
+            reads stored rows.
     """
 
     task: Task
@@ -136,8 +138,10 @@ class Splits:
 
     def _labelled(self, split: str) -> Int64[np.ndarray, " labelled"]:
         """Return the positions of a view's examples, all but those without any label."""
-        if KINDS[self.kind].per != "word":
+        if KINDS[self.kind].per not in ("word", "span"):
             return np.arange(len(self.owners(split)))
+        if (spans := self.labels[split].spans) is not None:
+            return np.flatnonzero(np.diff(spans.bounds))
         # As in a view: labels before each word, then before each sentence; those of [0, 2, 2]
         # have two and none, so the second is left out.
         given, n_rows = self.labels[split].given, self.entries[split].examples.n_rows
@@ -180,9 +184,18 @@ class Splits:
         return digest(self.groups) if self.groups else None
 
     def n_rows(self, split: str) -> int:
-        """Return how many rows of a labelled split are predicted: words, subwords, or texts."""
+        """Return how many rows of a labelled split are predicted: words, spans, texts, ..."""
         examples = self.entries[split].examples
+        if (spans := self.labels[split].spans) is not None:
+            return len(spans.places)
         return len(examples) if KINDS[self.kind].per == "text" else int(examples.n_rows.sum())
+
+    @cached_property
+    def dim(self) -> int:
+        """Width of what a head reads of each layer: that of the states, or of rows made of them."""
+        made, dim = self.token_head, self.manifest.dim
+        fixed = made is not None and made.fixed
+        return made.module(1, dim, torch.Generator()).width if made and fixed else dim
 
     @property
     def n_outputs(self) -> int:
@@ -225,14 +238,23 @@ class Splits:
         examples, manifest, per = entry.examples, entry.manifest, KINDS[self.kind].per
         if self.token_head is not None:
             if pooling is not None:
-                raise OptionError(f"pooling {pooling!r} has no effect beside a token head.")
-            array: FeatureArray = PooledTokens(entry, self.token_head)
-            rows = np.arange(len(examples))
+                raise OptionError(
+                    f"pooling {pooling!r} has no effect on spans, nor beside a token head."
+                )
+            array: FeatureArray = (
+                pooled_texts(entry, self.token_head)
+                if labels.spans is None
+                else pooled_spans(entry, self.token_head, labels.spans)
+            )
+            rows = np.arange(array.rows)
         else:
             array = entry.arrays[choose_array(entry, self.kind, pooling)]
             rows = examples.pooled_start.astype(np.int64)
         if per == "text":
             bounds, valid = np.arange(len(rows) + 1), np.ones(len(rows), bool)
+        elif labels.spans is not None:
+            assert isinstance(array, PooledRows)
+            bounds, valid = labels.spans.bounds, array.are_filled
         else:
             rows, bounds, valid = examples.rows, bounds_of(examples.n_rows), examples.valid
         keep = valid if valid_only else np.ones(len(valid), bool)
@@ -263,8 +285,11 @@ class Splits:
             positions=positions,
             groups=self.example_groups(split),
             resampled=self.resampled.get(split),
+            spans=labels.spans,
             facts=RowFacts(
-                final_norm=KeptBackbone(entry.backbone).final_norm,
+                final_norm=KeptBackbone(entry.backbone).final_norm
+                if self.dim == manifest.dim
+                else None,
                 normed_layer=manifest.n_blocks if manifest.final_norm else None,
             ),
         )

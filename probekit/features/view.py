@@ -14,7 +14,7 @@ from probekit.base.numbers import bounds_of, ragged_arange
 from probekit.base.registry import choose
 from probekit.errors import DataError, OptionError
 from probekit.features.sentence_groups import SentenceGroups
-from probekit.features.split_labels import LabelMap
+from probekit.features.split_labels import LabelMap, Spans
 from probekit.probe.normalization import RowFacts
 from probekit.probe.token_heads import TOKEN_HEADS
 from probekit.store import Entry
@@ -50,6 +50,7 @@ class FeatureView:
         groups: number of the group of each example; None where there are no groups.
         resampled: what intervals over the examples resample together, by position in the entry;
             None where that is each example by itself.
+        spans: what the targets of the entry are of, where these are spans.
         facts: what of the model a normalisation may want to know.
     """
 
@@ -66,6 +67,7 @@ class FeatureView:
     positions: Int64[np.ndarray, " examples"]
     groups: Int64[np.ndarray, " examples"] | None = None
     resampled: SentenceGroups | None = None
+    spans: Spans | None = None
     facts: RowFacts = field(default_factory=RowFacts)
 
     def __len__(self) -> int:
@@ -109,7 +111,9 @@ class FeatureView:
 
     @property
     def word_places(self) -> Int64[np.ndarray, " rows"]:
-        """The place in its example of each row of a view of words, or of predictions."""
+        """The place in its example of each row of a view of words, spans or predictions."""
+        if self.spans is not None:
+            return self.rows - self.spans.bounds[self.owners]
         return self.rows - self.entry.examples.row_start[self.owners]
 
     @property
@@ -119,7 +123,14 @@ class FeatureView:
 
     @property
     def words(self) -> list[str]:
-        """The word of each row of a view of words."""
+        """The word of each row of a view of words, or the words of each span or pair."""
+        if self.spans is not None:
+            sentences = [self.entry.examples.words(n) for n in self.positions]
+            of_rows = np.repeat(np.arange(self.n_examples), self.lengths).tolist()
+            return [
+                " | ".join(" ".join(sentences[n][start:stop]) for start, stop in places)
+                for n, places in zip(of_rows, self.spans.places[self.rows].tolist(), strict=True)
+            ]
         return list(self.entry.examples.flat("words")[self.word_numbers])
 
     @property
@@ -128,7 +139,7 @@ class FeatureView:
 
         The text of sentences that are known by their words is these, with spaces between.
         """
-        if KINDS[self.kind].per == "word":
+        if KINDS[self.kind].per in ("word", "span"):
             words, bounds = self.words, self.offsets.tolist()
             return [tuple(words[a:b]) for a, b in itertools.pairwise(bounds)]
         places, numbers = np.unique(self.positions, return_inverse=True)  # of passages, their text
@@ -198,9 +209,10 @@ def choose_array(entry: Entry, kind: KindName, pooling: str | None) -> str:
     return array
 
 
-def settled_array(kind: KindName, pooling: str | None, token_head: str | None) -> str:
+def settled_array(kind: KindName, pooling: str | None, token_head: object) -> str:
     """Return the array of a run's rows, given the row of whole texts that was settled, if any."""
-    array = TOKENS if token_head is not None else pooling or KINDS[kind].own_rows
+    of_texts = KINDS[kind].own_rows is None
+    array = TOKENS if token_head is not None and of_texts else pooling or KINDS[kind].own_rows
     assert array is not None, "a pooling is settled for labels of whole texts"
     return array
 

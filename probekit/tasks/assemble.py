@@ -200,7 +200,7 @@ def _check_labels(corpus: Sentences, sentence: Sentence, column: str, kind: Kind
             f"{len(sentence.words)} words but {count} labels in column {column!r}; expected one "
             "label per word.",
         )
-    if KINDS[kind].targets != "sets" and not of_words and count != 1:
+    if KINDS[kind].targets != "sets" and KINDS[kind].per == "text" and count != 1:
         raise corpus.fault(
             sentence,
             f"{count} labels in column {column!r}; expected one per example (kind {kind}).",

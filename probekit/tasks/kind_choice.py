@@ -18,6 +18,7 @@ from probekit.tasks.column_choice import (
 )
 from probekit.tasks.formats.fields import Fields
 from probekit.tasks.schemes import is_number
+from probekit.tasks.spans import has_targets
 from probekit.tasks.task import Choice
 
 logger = logging.getLogger(__name__)
@@ -39,8 +40,10 @@ def kind_shown(read: Callable[[], Fields | None], choice: Choice) -> str | None:
         kind = _kind_of_text(fields, choice)
     except ProbekitError:  # what was said of it as words is as true
         return "tagging"
-    if kind == "tagging" or (fields.starts and not any(map(_are_texts, fields.values.values()))):
-        return kind if kind == "tagging" else None
+    if kind in ("span", "tagging"):
+        return kind
+    if fields.starts and not any(map(_are_texts, fields.values.values())):
+        return None
     try:
         label = choose_columns(fields, replace(choice, kind=kind)).label
     except ProbekitError:  # said again where the texts are read
@@ -72,7 +75,7 @@ def kind_of_examples(given: Mapping[str, Fields], choice: Choice) -> str:
                 f"examples[{first!r}] is read as kind {kind} and examples[{split!r}] as {other}, "
                 "but all splits need the same kind. If one was recognised wrongly, give the kind."
             )
-    if kind == "tagging":
+    if kind in ("span", "tagging"):
         return kind
     asked = replace(choice, kind=kind, optional=True)
     labels = []
@@ -95,7 +98,9 @@ def kind_of_examples(given: Mapping[str, Fields], choice: Choice) -> str:
 
 
 def _kind_of_text(fields: Fields, choice: Choice) -> str:
-    """Return tagging, sentence or pair."""
+    """Return tagging, span, sentence or pair."""
+    if has_targets(fields):
+        return "span"
     if list_columns(fields):
         check_lists(fields, choice)
         return "tagging"

@@ -30,6 +30,7 @@ from probekit.tasks.formats.word_columns import (
 )
 from probekit.tasks.schemes import NO_LABEL, NUMBERS, class_text, is_number, marks_among, trim
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
+from probekit.tasks.spans import behind, read_targets
 from probekit.tasks.task import Choice
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,8 @@ def read_fields(fields: Fields, choice: Choice) -> Sentences:
     """
     if not fields.lines:
         return fields.sentences(())
+    if choice.of_kind.per == "span":
+        return read_targets(fields, choice)
     columns = choose_columns(fields, choice)
     if choice.of_kind.per == "word" and fields.starts:
         corpus = _words_per_line(fields, columns, choice)
@@ -122,10 +125,11 @@ def read_conllu(path: Path, lines: Sequence[str], choice: Choice) -> Sentences:
     where = str(path)
     word = FIELDS[place_of(where, "--text", choice.text or "form", FIELDS)]
     if choice.label is not None and not choice.texts_alone:
-        field, colon, name = choice.label.partition(":")
-        field = FIELDS[place_of(where, "--label", field if name else choice.label, FIELDS)]
+        named, *others = behind(choice.label)
+        field, colon, name = named.partition(":")
+        field = FIELDS[place_of(where, "--label", field if name else named, FIELDS)]
         label = f"{field}{colon}{name}" if name else field
-        corpus = parse_conllu(path, (label,), word, lines)
+        corpus = parse_conllu(path, (label, *others), word, lines)
         if name and not corpus.labels(label):
             raise DataError(f"{where}: no word has a value of {name!r} in {field} (NAME=VALUE).")
         return corpus

@@ -68,10 +68,10 @@ def _family(name: str, data: Path | None) -> list[SuiteTask]:
 
 
 def _edges(data: Path | None) -> list[SuiteTask]:
-    """Return what is labelled in the English treebank and in CoNLL-2003, as far as it is there.
+    """Return what is labelled in UD English-EWT, CoNLL-2003 and edge-probing JSON, if there.
 
     Raises:
-        MissingFileError: neither is.
+        MissingFileError: none is.
     """
     folders = (
         [] if data is None else [data, *sorted(path for path in data.glob("*") if path.is_dir())]
@@ -81,14 +81,16 @@ def _edges(data: Path | None) -> list[SuiteTask]:
         if (folder / "en_ewt-ud-train.conllu").is_file():
             tasks += [
                 SuiteTask(name="ud/en_ewt", label=label, data=folder)
-                for label in ("upos", "deprel")
+                for label in ("upos", "arcs:deprel")
             ]
         if any((folder / f"{name}").is_file() for name in ("eng.train", "train.txt")):
-            tasks.append(SuiteTask(name="conll", label="ner", data=folder))
+            tasks.append(SuiteTask(name="conll", label="spans:ner", data=folder))
+        if (folder / "train.jsonl").is_file():
+            tasks.append(SuiteTask(name=str(folder)))
     if not tasks:
         raise MissingFileError(
-            "suite edges: no en_ewt-ud-train.conllu and no eng.train. Give --data DIR, the folder "
-            "above those of UD English-EWT and CoNLL-2003."
+            "suite edges: no en_ewt-ud-train.conllu, eng.train or train.jsonl. Give --data DIR, "
+            "the folder above those of UD English-EWT, CoNLL-2003 and edge-probing JSON."
         )
     return tasks
 
@@ -145,7 +147,7 @@ SUITES: Mapping[str, Suite] = {
         options={"hold_out": 0.2},
     ),
     "edges": Suite(
-        summary="parts of speech and dependencies of UD English-EWT, entities of CoNLL-2003",
+        summary="parts of speech, arcs of UD English-EWT, entities of CoNLL-2003, your own spans",
         tasks=_edges,
         averaged=False,
     ),

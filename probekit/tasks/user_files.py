@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Self
 
-from probekit.base.kinds import KINDS, Kind
+from probekit.base.kinds import KINDS, Kind, KindName
 from probekit.base.notices import warn_once
 from probekit.errors import DataError, MissingFileError, OptionError, ProbekitError
 from probekit.tasks.assemble import assemble, settle_labels
@@ -53,6 +53,7 @@ from probekit.tasks.schemes import (
     read_scheme,
 )
 from probekit.tasks.sentences import Corpus, Parts, Sentences
+from probekit.tasks.spans import behind
 from probekit.tasks.task import Choice, Task, slugify
 
 logger = logging.getLogger(__name__)
@@ -351,10 +352,11 @@ def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) 
     columns = ("token",) if kind.per == "prediction" else _label_columns(first)
     if label is not None and not columns:
         raise DataError(f"{first.where}: no labels in column {label!r}.")
-    choice = replace(
-        corpus.choice, label=next(iter(columns), label), optional=True, sign=first.sign
-    )
-    text = assemble(name, split, first, kind=kind.name, kinds={}).text_fingerprint()
+    made = label is not None and behind(label) != (label,)
+    named = label if made else next(iter(columns), label)
+    choice = replace(corpus.choice, label=named, optional=True, sign=first.sign)
+    of_text: KindName = "tagging" if kind.per == "span" else kind.name
+    text = assemble(name, split, first, kind=of_text, kinds={}).text_fingerprint()
     read_as = "" if typed.kind else f"read as --kind {kind.name}"
     divided = f"labels separated by {first.sign!r}" if first.sign else ""
     bare = sum(() in sentence.labels.values() for sentence in first.sentences)
@@ -367,7 +369,8 @@ def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) 
         slug=f"{slug}-{text[:8]}" if by_text else slug,
         metrics={column: kind.metric or _metric(first, column, name) for column in columns},
         splits=tuple(corpus.splits),
-        kind=kind.name,
+        kind=of_text,
+        kinds=dict.fromkeys(columns, kind.name),
         corpus=replace(corpus, choice=choice),
         any_scheme=True,
         notes=tuple(filter(None, notes)),

@@ -23,7 +23,7 @@ from probekit.data.encoded import encoded_of, window_lengths
 from probekit.data.pooling import row_sources
 from probekit.errors import DataError
 from probekit.features import FeatureView, missing_array
-from probekit.features.pooled_tokens import token_rows
+from probekit.features.pooled_tokens import PooledRows
 from probekit.probe.heads.contract import HeadInput, Reads
 from probekit.probe.heads.token_inputs import TextTokens, TokenStates
 from probekit.probe.normalization import NORMALIZATIONS, Normalization
@@ -110,28 +110,31 @@ class TokenLayout:
 
 
 class TextLayout:
-    """The tokens of whole texts, each of them once.
+    """The tokens of whole texts, each of them once; or the words of spans.
 
     Attributes:
-        view: the same texts, with their tokens as rows (and no targets).
+        view: the same examples, with their tokens or words as rows (and no targets).
     """
 
-    def __init__(self, texts: FeatureView) -> None:
-        """Look up the tokens of each text."""
-        tokens = token_rows(texts.entry.examples).take(texts.positions)
+    def __init__(self, rows: FeatureView) -> None:
+        """Look up the tokens of each row."""
+        array = rows.array
+        assert isinstance(array, PooledRows)
+        tokens, bounds = array.runs_of(rows.rows), rows.offsets * array.n_runs
+        self._lengths = Ragged(tokens.lengths, bounds)
         self.view = replace(
-            texts,
-            array=texts.entry.arrays[TOKENS],
+            rows,
+            array=array.tokens,
             rows=tokens.values,
-            offsets=tokens.bounds,
+            offsets=tokens.bounds[bounds],
             targets=np.zeros(len(tokens.values), np.int64),
         )
 
     def states(
         self, z: Float[Tensor, "layers tokens dim"], examples: Int64[np.ndarray, " some"]
     ) -> Int64[Tensor, " bounds"]:
-        """Return where each of some texts begins and ends, in the order given."""
-        return send(torch.from_numpy(bounds_of(self.view.lengths[examples])), z.device)
+        """Return where each run of some examples begins and ends, in the order given."""
+        return send(torch.from_numpy(bounds_of(self._lengths.take(examples).values)), z.device)
 
 
 Layout = TokenLayout | TextLayout
@@ -202,7 +205,7 @@ class Inputs:
     layers: Sequence[int]
     targets: Shaped[Tensor, "targets ..."]
     offsets: Int64[Tensor, " bounds"]
-    tokens: TokenStates | Int64[Tensor, " bounds"] | None = None
+    tokens: TokenStates | Int64[Tensor, " runs"] | None = None
     _normalised: dict[Normalization, Tensor] = field(default_factory=dict)
     _cut: dict[tuple[Normalization, tuple[int, ...]], Tensor] = field(default_factory=dict)
 

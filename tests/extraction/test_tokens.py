@@ -13,7 +13,7 @@ from probekit.errors import BackboneError, DataError, OptionError
 from probekit.extraction.maintenance import describe
 from probekit.extraction.maintenance.entry_copy import EntryCopy
 from probekit.extraction.maintenance.row_errors import verify_rows
-from probekit.features.pooled_tokens import PooledTokens, token_rows
+from probekit.features.pooled_tokens import pooled_texts, token_rows
 from probekit.probe.token_heads import TOKEN_HEADS
 from tests import tiny
 from tests.data.test_chat import TRIMMED
@@ -74,7 +74,7 @@ def test_fixed_token_heads_make_the_rows_that_are_stored(models, texts, tmp_path
     entry = run(models["bert"], texts, tmp_path, keep=keep, max_length=length)
     stored = pooled_rows(entry)
     for name, expected in stored.items():
-        made = PooledTokens(entry, TOKEN_HEADS[name]())
+        made = pooled_texts(entry, TOKEN_HEADS[name]())
         torch.testing.assert_close(made.read(np.arange(20)), expected, rtol=1e-5, atol=1e-6)
         some = made.read(np.array([7, 3, 3]), layers=[3])
         torch.testing.assert_close(some[:, 0], expected[[7, 3, 3], 1], rtol=1e-5, atol=1e-6)
@@ -133,7 +133,7 @@ def test_tokens_are_kept_by_their_characters(models, texts, tmp_path, only, patt
         assert found == expected
         none += not found
     assert 0 < none < 20 and f"keeps no token of {none} of 20 texts" in caplog.text
-    made = PooledTokens(entry, TOKEN_HEADS["mean"]()).read(np.arange(20))
+    made = pooled_texts(entry, TOKEN_HEADS["mean"]()).read(np.arange(20))
     assert int((made == 0).all((1, 2)).sum()) == none
 
 

@@ -73,10 +73,12 @@ def test_edges_are_those_that_are_there(tmp_path):
         SUITES["edges"].tasks(tmp_path)
     (tmp_path / "conll").mkdir()
     (tmp_path / "conll/eng.train").touch()
-    assert [task.text for task in SUITES["edges"].tasks(tmp_path)] == ["conll ner"]
+    assert [task.text for task in SUITES["edges"].tasks(tmp_path)] == ["conll spans:ner"]
     (tmp_path / "en_ewt-ud-train.conllu").touch()
-    names = ["ud/en_ewt upos", "ud/en_ewt deprel", "conll ner"]
-    assert [task.text for task in SUITES["edges"].tasks(tmp_path)] == names
+    (tmp_path / "coref").mkdir()
+    (tmp_path / "coref/train.jsonl").touch()
+    names = {"ud/en_ewt upos", "ud/en_ewt arcs:deprel", "conll spans:ner", f"{tmp_path}/coref"}
+    assert {task.text for task in SUITES["edges"].tasks(tmp_path)} == names
 
 
 def test_published_scores_are_of_whole_suites_alone():

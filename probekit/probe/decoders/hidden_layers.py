@@ -37,7 +37,7 @@ class MLP(DecoderSpec):
     name: ClassVar[str] = "mlp"
     source: ClassVar[str] = 'attention fusion, section 4: "two feed forward layers of size 256"'
     summary: ClassVar[str] = "two hidden layers of 256"
-    kinds: ClassVar[frozenset[str]] = frozenset({"tagging", "sentence", "pair"})
+    kinds: ClassVar[frozenset[str]] = frozenset({"tagging", "span", "sentence", "pair"})
 
     def __post_init__(self) -> None:
         """Check width and rate."""

@@ -37,7 +37,7 @@ class Linear(DecoderSpec):
     name: ClassVar[str] = "linear"
     source: ClassVar[str] = "the token classifier of BERT, used by DWAtt"
     summary: ClassVar[str] = "dropout and one linear layer"
-    kinds: ClassVar[frozenset[str]] = frozenset({"tagging", "sentence", "pair"})
+    kinds: ClassVar[frozenset[str]] = frozenset({"tagging", "span", "sentence", "pair"})
 
     def __post_init__(self) -> None:
         """Check the rate."""

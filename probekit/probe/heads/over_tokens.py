@@ -11,7 +11,13 @@ from probekit.errors import OptionError
 from probekit.probe.heads.contract import FusionHead, HeadInput, HeadSpec, LayerWeights, Reads
 from probekit.probe.heads.token_inputs import TextTokens
 from probekit.probe.model_parts import WEIGHTS, Groups
-from probekit.probe.token_heads.contract import Order, TokenHeadSpec, TokenPool, segment_sum
+from probekit.probe.token_heads.contract import (
+    Order,
+    PairPool,
+    TokenHeadSpec,
+    TokenPool,
+    segment_sum,
+)
 
 _OF_HEAD = (
     *("name", "default_layers", "learning_rate", "group_rates", "source", "summary", "formula"),
@@ -53,8 +59,9 @@ class OverTokens(HeadSpec):
         order = self.token_head.order
         if order == "layers-first":
             head = self.head.build(layers, dim, generator)
-            return OverTokensHead(head, self.token_head.build(1, head.width, generator), order, dim)
-        pool = self.token_head.build(len(layers), dim, generator)
+            pool = self.token_head.module(1, head.width, generator)
+            return OverTokensHead(head, pool, order, dim)
+        pool = self.token_head.module(len(layers), dim, generator)
         return OverTokensHead(self.head.build(layers, pool.width, generator), pool, order, dim)
 
 
@@ -63,7 +70,9 @@ class OverTokensHead(FusionHead):
 
     reads = "texts"
 
-    def __init__(self, head: FusionHead, pool: TokenPool, order: Order, dim: int) -> None:
+    def __init__(
+        self, head: FusionHead, pool: TokenPool | PairPool, order: Order, dim: int
+    ) -> None:
         """Join the two."""
         super().__init__(head.layers, dim)
         self.head, self.pool, self.order = head, pool, order

@@ -18,6 +18,7 @@ _OWN: "Mapping[str, type[TokenHeadSpec]]" = LazyRegistry(
         "mean": f"{__name__}.pools:MeanTokens",
         "max": f"{__name__}.pools:MaxTokens",
         "last": f"{__name__}.pools:LastToken",
+        "ends": f"{__name__}.pools:EndTokens",
         "ema": f"{__name__}.pools:EMA",
         "rolling-max": f"{__name__}.pools:RollingMax",
         "softmax": f"{__name__}.pools:SoftmaxTokens",

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from probekit.base.tensors import full
 
 Order = Literal["tokens-first", "layers-first"]
+Pair = Literal["concat", "product", "difference"]
 
 
 class TokenPool(nn.Module, ABC):
@@ -50,6 +51,30 @@ class TokenPool(nn.Module, ABC):
         """Return a row of each text, all of which have tokens."""
 
 
+class PairPool(nn.Module):
+    """Turns both spans of pairs into one row of each pair, by a token head that reads either.
+
+    Attributes:
+        width: channels of a row.
+    """
+
+    def __init__(self, pool: TokenPool, pair: Pair) -> None:
+        """Keep what reads a span, and how two rows are joined."""
+        super().__init__()
+        self.each, self.pair = pool, pair
+        self.width = pool.width * (2 if pair == "concat" else 1)
+
+    def forward(
+        self, z: Float[Tensor, "layers tokens dim"], bounds: Int64[Tensor, " bounds"]
+    ) -> Float[Tensor, "layers pairs width"]:
+        """Return a row of each pair, whose spans follow each other in ``bounds``."""
+        rows: Tensor = self.each(z, bounds)
+        first, second = rows[:, ::2], rows[:, 1::2]
+        if self.pair == "concat":
+            return torch.cat([first, second], 2)
+        return first * second if self.pair == "product" else first - second
+
+
 @dataclass(frozen=True, kw_only=True)
 class TokenHeadSpec(ABC):
     """A token head's name and options: a value that builds the module.
@@ -57,6 +82,9 @@ class TokenHeadSpec(ABC):
     Attributes:
         order: ``tokens-first`` makes a row of each layer, which the head over layers fuses;
             ``layers-first`` lets that head fuse the layers of each token.
+        pair: how the rows of a pair of spans become one: side by side (``concat``, which pairs
+            have unless told otherwise), their product, or the first less the second; None of
+            texts and single spans.
         name: key in ``TOKEN_HEADS``.
         trains: whether its module has parameters.
         source: where it is from.
@@ -65,6 +93,7 @@ class TokenHeadSpec(ABC):
     """
 
     order: Order = "tokens-first"
+    pair: Pair | None = None
 
     name: ClassVar[str]
     trains: ClassVar[bool] = False
@@ -79,7 +108,15 @@ class TokenHeadSpec(ABC):
 
     def to_json(self) -> Mapping[str, Any]:
         """Return the name and the options; ``token_head_from_json`` is the inverse."""
-        return {"name": self.name, **asdict(self)}
+        values = asdict(self)
+        if self.pair is None:  # as before there were pairs
+            del values["pair"]
+        return {"name": self.name, **values}
+
+    def module(self, n_layers: int, dim: int, generator: torch.Generator) -> "TokenPool | PairPool":
+        """Create what makes rows of texts or spans, or of pairs of these; args as for `build`."""
+        pool = self.build(n_layers, dim, generator)
+        return pool if self.pair is None else PairPool(pool, self.pair)
 
     @abstractmethod
     def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:

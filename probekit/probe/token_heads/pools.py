@@ -20,7 +20,7 @@ from probekit.probe.token_heads.contract import (
 
 Tokens = Float[Tensor, "layers tokens dim"]
 Bounds = Int64[Tensor, " bounds"]
-Rows = Float[Tensor, "layers texts dim"]
+Rows = Float[Tensor, "layers texts width"]
 
 
 class _FixedPool(TokenPool):
@@ -70,6 +70,26 @@ class LastToken(_Fixed):
     def pool(self, z: Tokens, bounds: Bounds) -> Rows:
         """Return a row of each text, all of which have tokens."""
         return z.index_select(1, bounds[1:] - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndTokens(_Fixed):
+    """The first and the last of the tokens, side by side."""
+
+    name: ClassVar[str] = "ends"
+    source: ClassVar[str] = "Lee et al. 2017, without attention"
+    summary: ClassVar[str] = "the first and the last token, side by side"
+    formula: ClassVar[str] = "[z_1; z_n]"
+
+    def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:
+        """Create the module, whose rows are twice as wide as the states."""
+        pool = super().build(n_layers, dim, generator)
+        pool.width = 2 * dim
+        return pool
+
+    def pool(self, z: Tokens, bounds: Bounds) -> Rows:
+        """Return a row of each text, all of which have tokens."""
+        return torch.cat([z.index_select(1, at) for at in (bounds[:-1], bounds[1:] - 1)], 2)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,11 +77,11 @@ class HeadReader:
     @cached_property
     def _pool(self) -> TokenPool | None:
         """What makes rows of tokens without having been trained."""
-        value, features = self.head.saved.features.token_head, self.head.saved.features
+        value = self.head.saved.features.token_head
         if value is None:
             return None
         spec = token_head_from_json(value)
-        return spec.build(len(self.head.layers), features.dim, torch.Generator())
+        return spec.build(len(self.head.layers), self.backbone.info.dim, torch.Generator())
 
     def read(self, start: int, stop: int) -> HeadInput:
         """Return the head's input for the examples ``start`` to ``stop`` (excluded).
@@ -287,6 +287,11 @@ def _reader(
     trust_remote_code: bool,
 ) -> HeadReader:
     """Load the backbone of a head, and tokenise texts; args and errors are those of `predict`."""
+    if KINDS[trained.kind].per == "span":
+        raise OptionError(
+            "this head labels spans of words, and plain texts do not say which: give a folder with "
+            "labelled spans, and score it by `probekit train` with --start DIR --shots 0."
+        )
     run = trained.run
     if run is not None and device_map is not None:
         raise OptionError(

@@ -269,7 +269,7 @@ def open_start(
         # Settings that came after a head was saved have their default.
         "head": (_alone(head_from_json(saved.head)), _alone(head)),
         "backbone configuration": _differing(saved.head, head.to_json()),
-        "width of the states": (saved.features.dim, splits.manifest.dim),
+        "width of the states": (saved.features.dim, splits.dim),
         "blocks of the backbone": (saved.features.n_blocks, splits.manifest.n_blocks),
         "layers": (list(saved.layers), list(layers)),
         "normalization": (saved.normalization["name"], spec.normalize),
@@ -280,7 +280,7 @@ def open_start(
         None if token_head is None else token_head.to_json(),
     )
     if spec.init_from is not None:
-        array = settled_array(splits.kind, spec.pooling, spec.token_head)
+        array = settled_array(splits.kind, spec.pooling, token_head)
         asked["rows"] = (saved.features.array, array)
         asked["decoder"] = (saved.decoder, decoder.to_json())
     for part, (before, wanted) in asked.items():

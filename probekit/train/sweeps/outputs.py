@@ -290,11 +290,11 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
         model=model_found(manifest.model_info, run.spec),
         features=HeadFeatures.of(
             {
-                "dim": manifest.dim,
+                "dim": splits.dim,
                 "n_blocks": manifest.n_blocks,
                 "kind": splits.kind,
                 "text_kind": text_kind,
-                "array": settled_array(splits.kind, options.spec.pooling, options.spec.token_head),
+                "array": settled_array(splits.kind, options.spec.pooling, token_head),
                 "pooling": manifest.pooling,
                 # what a model that learns makes is rounded to nothing
                 "dtype": "float32" if options.spec.tunes else manifest.dtype,

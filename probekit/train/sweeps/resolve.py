@@ -16,7 +16,7 @@ from probekit.base.kinds import ARRAYS, KINDS, TOKENS, parse_layers, up_to_depth
 from probekit.base.registry import parse
 from probekit.base.selection import RANDOM, SOLVED
 from probekit.errors import DataError, OptionError
-from probekit.features import Splits, choose_array, missing_array
+from probekit.features import Splits, choose_array, missing_array, settled_array
 from probekit.features.sentence_groups import say_sizes
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS, DecoderSpec, check_decodes
@@ -108,7 +108,7 @@ def resolve(
     _check_labels(spec, splits)
     manifest, entry = splits.manifest, splits.entries["train"]
     config = KeptBackbone(entry.backbone).config
-    facts = BackboneFacts(n_blocks=manifest.n_blocks, dim=manifest.dim, config=config)
+    facts = BackboneFacts(n_blocks=manifest.n_blocks, dim=splits.dim, config=config)
     head = parse("head", spec.head, HEADS).bind(facts)
     if (token_head := splits.token_head) is not None and token_head.fixed:
         check_reads_rows(head, token_head)
@@ -117,7 +117,7 @@ def resolve(
     layers = choose_layers(spec, head, manifest.n_blocks)
     drawn = sample(spec, splits) if drawn is None else drawn
     n_rows = splits.n_rows("train") * len(drawn) / len(splits.drawable)
-    n_values = math.ceil(n_rows * len(layers) * manifest.dim)
+    n_values = math.ceil(n_rows * len(layers) * splits.dim)
     named = spec.decoder or default_decoder(head, splits, as_published=spec.as_published)
     decoder = parse("decoder", named, DECODERS)
     check_decodes(decoder.name, splits.kind)
@@ -131,7 +131,7 @@ def resolve(
         array = choose_array(entry, splits.kind, spec.pooling or ("cls" if by_first else None))
         pooling = array if ARRAYS[array].per == "text" else None
     else:
-        array, pooling = TOKENS, None
+        array, pooling = settled_array(splits.kind, None, token_head), None
     filled = replace(settled, label=splits.column, decoder=named, pooling=pooling)
     filled = _check_draw(spec, filled, splits, drawn)
     if filled.group is not None:
@@ -166,6 +166,12 @@ def resolve(
 def _check_labels(spec: TrainSpec, splits: Splits) -> None:
     """Refuse what the labels, or their splits, do not allow; errors are those of `resolve`."""
     targets = KINDS[splits.kind].targets
+    if KINDS[splits.kind].per == "span" and (spec.method or spec.pooling):
+        option = f"--method {spec.method}" if spec.method else f"--pooling {spec.pooling}"
+        raise OptionError(
+            f"{option} has nothing to do with the labels of {splits.column!r}: rows of spans are "
+            "made of cached words (--token-head). Leave it out."
+        )
     if "dev" not in splits.labels and spec.hold_out is None:
         raise DataError(splits.missing_dev)
     if spec.shots is not None and targets not in ("classes", "sets"):
@@ -272,7 +278,7 @@ def _planned(
         freeze_head=spec.freeze_fusion,
     )
     with torch.device("meta"):  # without memory for its values
-        empty = head.build(options.layers, splits.manifest.dim, torch.Generator("cpu"))
+        empty = head.build(options.layers, splits.dim, torch.Generator("cpu"))
     n_head = count_parameters(empty)
     return Run(
         options=options,

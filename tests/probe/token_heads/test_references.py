@@ -34,6 +34,7 @@ REFERENCES = {
     "mean": lambda z: z.mean(0),
     "max": lambda z: z.max(0),
     "last": lambda z: z[-1],
+    "ends": lambda z: np.concatenate([z[0], z[-1]]),
     "ema": lambda z: ema(z, 0.5),
     "ema:alpha=0.05": lambda z: ema(z, 0.05),
     "ema:alpha=1": lambda z: z.max(0),
@@ -119,7 +120,9 @@ def test_contract(name, check):
     check(TOKEN_HEADS[name]())
 
 
-@pytest.mark.parametrize("text", ["attention:heads=3", "max:order=layers-first", "softmax"])
+@pytest.mark.parametrize(
+    "text", ["attention:heads=3", "max:order=layers-first", "softmax", "mean:pair=concat"]
+)
 def test_its_dict_form_brings_it_back(text):
     spec = parse("token head", text, TOKEN_HEADS)
     assert token_head_from_json(spec.to_json()) == spec
@@ -133,6 +136,7 @@ def test_its_dict_form_brings_it_back(text):
         ("ema:alpha=0", "above 0 and at most 1"),
         ("softmax:temperature=0", "above 0"),
         ("mean:order=sideways", "order"),
+        ("mean:pair=sum", "pair"),
         ("meen", "Did you mean 'mean'"),
     ],
 )

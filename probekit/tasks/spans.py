@@ -1,0 +1,174 @@
+"""Labelled spans of words, and pairs of them, in the form in which label files keep them.
+
+A target is written ``3:5 PER``: the words 3 and 4 (from 0) and their label. A pair has both spans,
+``3:4,1:2 nsubj``. A sentence has any number of targets.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from probekit.base.registry import choose
+from probekit.errors import DataError
+from probekit.tasks.column_choice import choose_columns
+from probekit.tasks.formats.fields import Fields
+from probekit.tasks.schemes import NO_LABEL, class_text, iob1_to_bio
+from probekit.tasks.sentences import Sentence, Sentences
+from probekit.tasks.task import Choice, Task
+
+Places = tuple[tuple[int, int], ...]
+"""The first word of each span of a target, and one past its last."""
+
+TARGETS = "targets"
+"""The column of targets in edge-probing JSON."""
+
+_BLANKS = re.compile("[ \t]+")
+_MADE = re.compile(r"(arcs|spans):(.+)")
+_INDEX = re.compile(r"target[ _-]?(index|idx|position)", re.IGNORECASE)
+
+
+def behind(column: str) -> tuple[str, ...]:
+    """Return the label columns that a column is read from: itself, or those of what is made.
+
+    ``spans:ner`` are the spans of the tags ``ner``; ``arcs:deprel`` pairs each word with its head,
+    under the word's label in ``deprel``.
+    """
+    made = _MADE.fullmatch(column)
+    if made is None:
+        return (column,)
+    return (made[2], "head") if made[1] == "arcs" else (made[2],)
+
+
+def with_made(task: Task, column: str) -> Task:
+    """Return a task with a made column first; as it is for a column of its own.
+
+    Raises:
+        UnknownNameError: the task lacks a column that it is made of.
+    """
+    columns = behind(column)
+    if columns == (column,):
+        return task
+    for name in columns:
+        choose(f"label column of {task.name} (for --label {column})", name, task.kinds)
+    return replace(
+        task,
+        metrics={column: "accuracy", **task.metrics},
+        kinds={**task.kinds, column: "span"},
+    )
+
+
+def made_targets(column: str, *rows: Sequence[str]) -> list[str]:
+    """Return the targets of a sentence, given its labels in the columns of ``behind``."""
+    if column.startswith("spans:"):
+        return _tagged(rows[0])
+    labels, heads = rows
+    return [
+        written(((word, word + 1), (int(head) - 1, int(head))), label)
+        for word, (label, head) in enumerate(zip(labels, heads, strict=True))
+        if label != NO_LABEL and head.isascii() and head.isdigit() and int(head)
+    ]
+
+
+def _tagged(tags: Sequence[str]) -> list[str]:
+    """Return the spans of BIO tags."""
+    bio, targets, start = [*iob1_to_bio(tags), "O"], [], None
+    for word, tag in enumerate(bio):
+        if start is not None and not tag.startswith("I"):
+            targets.append(written(((start, word),), bio[start].partition("-")[2] or "span"))
+            start = None
+        if tag.startswith("B"):
+            start = word
+    return targets
+
+
+def written(places: Places, label: str) -> str:
+    """Return a target as text."""
+    return f"{','.join(f'{start}:{stop}' for start, stop in places)} {label}"
+
+
+def parsed(target: str) -> tuple[Places, str]:
+    """Return the spans and the label of what ``written`` wrote."""
+    spans, _, label = target.partition(" ")
+    ends = (span.partition(":") for span in spans.split(","))
+    return tuple((int(start), int(stop)) for start, _, stop in ends), label
+
+
+def has_targets(fields: Fields) -> bool:
+    """Say whether columns are edge-probing JSON: lists of targets, the first with a ``span1``."""
+    lists = (row for row in fields.values.get(TARGETS, ()) if isinstance(row, list) and row)
+    first = next(lists, [None])[0]
+    return isinstance(first, dict) and "span1" in first
+
+
+def read_targets(fields: Fields, choice: Choice) -> Sentences:
+    """Return sentences with labelled spans: edge-probing JSON, or texts with a target's index.
+
+    Words are what blanks divide. A column that is called like ``target index`` has the number of
+    the labelled word, from 0. Targets without a label are left out.
+
+    Raises:
+        DataError: a target that is not of its sentence, has no spans or several labels, or is of a
+            pair among single spans; or columns with neither targets nor an index.
+        OptionError, UnknownNameError: the choice of columns is left open, or names none.
+    """
+    index = next(filter(_INDEX.fullmatch, fields.values), None)
+    listed = has_targets(fields)
+    if not listed and index is None:
+        raise DataError(
+            f"{fields.where}: kind span reads JSON records of a text and its 'targets' (span1, "
+            "span2, label), or a table with a text, a 'target index' and a label; found the "
+            f"columns {', '.join(fields.values)}."
+        )
+    left = {name: cells for name, cells in fields.values.items() if name not in (TARGETS, index)}
+    asked = replace(choice, kind="sentence", optional=listed)
+    columns = choose_columns(replace(fields, values=left), asked)
+    sentences, sides = [], set()
+    for n, line in enumerate(fields.lines):
+        words = _BLANKS.split(str(fields.values[columns.texts[0]][n] or "").strip(" \t"))
+        if index is not None and not listed:
+            given = [_indexed(fields, n, index, columns.label)]
+        else:
+            given = fields.values[TARGETS][n] or []
+        targets = [target for each in given if (target := _target(fields, n, each, len(words)))]
+        sides |= {target.partition(" ")[0].count(",") for target in targets}
+        if len(sides) > 1:
+            raise fields.fault(n, "a pair of spans among single spans; keep them in files apart.")
+        named = {columns.label or "label": tuple(targets)}
+        lines, id = (line,) * len(words), fields.id_of(n)
+        sentences.append(Sentence(tuple(words), named, lines, id, groups=fields.groups_of(n)))
+    return fields.sentences(sentences)
+
+
+def _indexed(fields: Fields, n: int, index: str, label: str | None) -> dict[str, Any]:
+    """Return the target of a row with the number of a word."""
+    value = fields.values[index][n]
+    try:
+        word = int(str(value))
+    except ValueError:
+        raise fields.fault(n, f"{value!r} in column {index!r} is no number of a word.") from None
+    return {"span1": [word, word + 1], "label": label and fields.values[label][n]}
+
+
+def _target(fields: Fields, n: int, given: Any, n_words: int) -> str | None:
+    """Return a target as text; None of one without a label."""
+    if not isinstance(given, dict) or given.get("span1") is None:
+        raise fields.fault(n, f"the target {str(given)[:60]} has no 'span1'.")
+    label = given.get("label")
+    if isinstance(label, list):
+        if len(label) > 1:
+            raise fields.fault(n, f"a target with the labels {label}; kind span has one label.")
+        label = label[0] if label else None
+    label = class_text(label)
+    if label is None or label == "":
+        return None
+    spans = [given[name] for name in ("span1", "span2") if given.get(name) is not None]
+    for span in spans:
+        of_two = isinstance(span, list) and len(span) == 2 and set(map(type, span)) == {int}
+        if not of_two or not 0 <= span[0] < span[1] <= n_words:
+            raise fields.fault(
+                n,
+                f"the span {span!r} is not of this sentence of {n_words} words; a span is its "
+                "first word, counted from 0, and one past its last.",
+            )
+    return written(tuple((start, stop) for start, stop in spans), str(label).strip())

@@ -86,7 +86,7 @@ class OwnText:
     PANEL = Panel.OWN_DATA
     kind: str | None = option(
         None,
-        "For your own data: tagging (default), sentence, pair, regression, multilabel or "
+        "For your own data: tagging (default), span, sentence, pair, regression, multilabel or "
         "language-modelling.",
         Panel.FIRST,
     )

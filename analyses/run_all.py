@@ -97,6 +97,7 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     yield (_path("alarm_coverage.py"),)
     yield _path("audit_level.py"), small
     yield _path("structural.py"), small, larger
+    yield _path("edge_order.py"), small, larger
     yield _path("suites.py"), small, larger, decoder, "--data", str(args.data / "suites"), *workers
     yield (_path("duplicates.py"), "--data", str(args.data))
     own = ("--cache", str(args.work / "cache_is_right"))  # several entries of one split

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -93,7 +93,7 @@ class TokenHeadSpec(ABC):
     """
 
     order: Order = "tokens-first"
-    pair: Pair | None = None
+    pair: Pair | None = field(default=None, metadata={"unset": "(concat of pairs)"})
 
     name: ClassVar[str]
     trains: ClassVar[bool] = False

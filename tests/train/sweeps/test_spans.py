@@ -72,7 +72,7 @@ def test_rows_of_spans_are_those_by_hand(cached, pairs, token_head, joined):
     assert splits.dim == X.shape[1]
     assert places.tolist() == [[n, k] for n in range(50) for k in (0, 1)]
     frame = splits.to_frame("dev")
-    assert (("cat" == y) == frame["word"].str.split(r" \| ").str[0].str.contains("cat")).all()
+    assert ((y == "cat") == frame["word"].str.split(r" \| ").str[0].str.contains("cat")).all()
     assert splits.row_groups("dev").tolist() == np.repeat(np.arange(50), 2).tolist()
 
 

@@ -34,6 +34,14 @@ def suite(
     shots: Annotated[
         int | None, typer.Option("--shots", help="K: draw K x classes training texts.")
     ] = None,
+    label_noise: Annotated[
+        float | None,
+        typer.Option("--label-noise", help="Replace this share of train's labels."),
+    ] = None,
+    positives: Annotated[
+        float | None,
+        typer.Option("--positives", help="Share of train that has the last of two classes."),
+    ] = None,
     cache: arguments.Cache = Path("cache"),
     out: Annotated[
         Path | None,
@@ -55,6 +63,7 @@ def suite(
     from probekit.store.layout import model_slug
     from probekit.train.sweeps.run_suite import run_suite  # with torch
 
+    regime = {"shots": shots, "label_noise": label_noise, "positives": positives}
     file = out or Path("runs") / model_slug(model) / f"suite-{name}.jsonl"
     records = run_suite(
         name,
@@ -65,7 +74,7 @@ def suite(
         layers=layers,
         head=head,
         protocol=protocol,
-        options={} if shots is None else {"shots": shots},
+        options={name: value for name, value in regime.items() if value is not None},
         cache=cache,
         workers=workers,
         progress=progress_wanted(),

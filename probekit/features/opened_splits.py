@@ -15,6 +15,7 @@ from probekit.features.split_labels import (
     control_labels,
     label_names,
     load_labels,
+    noisy_labels,
     warn_unseen,
 )
 from probekit.features.splits import Splits
@@ -38,6 +39,8 @@ def open_features(
     fit_on: str = "train",
     group: str | None = None,
     drop_duplicates: bool = False,
+    label_noise: float | None = None,
+    positives: float | None = None,
     token_head: str | None = None,
     classes: Sequence[str] = (),
 ) -> Splits:
@@ -57,6 +60,9 @@ def open_features(
             ``phrases``, of texts that hold one another.
         drop_duplicates: runs draw no train example with a text of another labelled split, and
             examples with a text in common are one group.
+        label_noise: share of train's labels that are replaced by another class.
+        positives: of texts of two classes, share of train's that have the last one; others of the
+            other class are not drawn.
         token_head: what makes a row of the tokens of each text, which the entries keep, such as
             ``max`` or ``rolling-max:window=5``; ``None`` reads stored rows of whole texts. Of
             spans it reads the words, and ``None`` is their mean.
@@ -106,6 +112,15 @@ def open_features(
             warn_unseen(label_names(of_split.values), label_map, of_split.where)
     if control is not None:
         labels = control_labels(entries, labels, kind, seed=control)
+    if label_noise is not None:
+        if KINDS[kind].targets != "classes":
+            raise OptionError(f"--label-noise replaces classes, and these labels are {kind}.")
+        labels["train"] = noisy_labels(labels["train"], label_noise)
+    if positives is not None and (KINDS[kind].per != "text" or len(label_map) != 2):
+        raise OptionError(
+            f"--positives is for texts of two classes, and {column!r} ({kind}) has "
+            f"{len(label_map)}."
+        )
     groups: Mapping[str, Sequence[str]] = {}
     resampled = {split: known for split, known in documents.items() if known is not None}
     if group is not None:
@@ -116,6 +131,7 @@ def open_features(
         groups=groups,
         resampled=resampled,
         drop_duplicates=drop_duplicates,
+        positives=positives,
         token_head=made_by,
         task=about,
         column=column,

@@ -4,7 +4,7 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float64, Int8, Int64
 from probekit.base.fingerprint import digest, digest_stream
 from probekit.base.kinds import KINDS, KindName
 from probekit.base.notices import warn_once
-from probekit.base.numbers import bounds_of, derive
+from probekit.base.numbers import bounds_of, derive, numpy_generator
 from probekit.base.registry import choose
 from probekit.errors import DataError, OptionError
 from probekit.store import Entry
@@ -249,6 +249,24 @@ def control_labels(
         about = digest([real.fingerprint, "control", seed])
         control[split] = SplitLabels(drawn, about, f"{real.where} (control)")
     return control
+
+
+def noisy_labels(labels: SplitLabels, share: float) -> SplitLabels:
+    """Return labels of which a share are replaced by another class each.
+
+    Which ones is the same for every seed, and a larger share has those of a smaller one.
+    """
+    names = sorted(set(labels.values) - {NO_LABEL})
+    numbers = {name: number for number, name in enumerate(names)}
+    given, generator = np.flatnonzero(labels.given), numpy_generator(0, "label noise")
+    order, values = generator.permutation(given), list(labels.values)
+    shifts = generator.integers(1, max(len(names), 2), len(given)).tolist()
+    for row, shift in list(zip(order.tolist(), shifts, strict=True))[: round(share * len(given))]:
+        values[row] = names[(numbers[values[row]] + shift) % len(names)]
+    fingerprint = digest([labels.fingerprint, "noise", share])
+    return replace(
+        labels, values=values, fingerprint=fingerprint, where=f"{labels.where} (with noise)"
+    )
 
 
 def _draw(types: Sequence[str], names: Sequence[str], bounds: np.ndarray, seed: int) -> list[str]:

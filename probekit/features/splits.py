@@ -14,7 +14,7 @@ from probekit.base.fingerprint import digest
 from probekit.base.kinds import KINDS, KindName
 from probekit.base.markup import html_pairs, html_table, html_view
 from probekit.base.notices import human_list
-from probekit.base.numbers import bounds_of
+from probekit.base.numbers import bounds_of, numpy_generator
 from probekit.base.registry import choose
 from probekit.errors import OptionError
 from probekit.features.duplicates import Wording, hashed_wordings, left_of_train
@@ -65,6 +65,7 @@ class Splits:
         resampled: what intervals resample together, by labelled split: groups, else documents;
             those of which neither is known are left out.
         drop_duplicates: as for `open_features`.
+        positives: as for `open_features`.
         token_head: what makes a row of the tokens of each text, or of the words of each span; None
             reads stored rows.
     """
@@ -82,6 +83,7 @@ class Splits:
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
     resampled: Mapping[str, SentenceGroups] = field(default_factory=dict, repr=False)
     drop_duplicates: bool = False
+    positives: float | None = None
     token_head: TokenHeadSpec | None = None
 
     def _repr_html_(self) -> str:
@@ -154,12 +156,20 @@ class Splits:
         Raises:
             OptionError: every one is left out as a duplicate.
         """
-        labelled = self._labelled("train")
-        if not self.drop_duplicates:
-            return labelled
-        train = [self._wordings["train"][example] for example in self.owners("train")[labelled]]
-        others = {split: self.wordings(split) for split in self.labels if split != "train"}
-        return labelled[left_of_train(train, others)]
+        left = self._labelled("train")
+        if self.drop_duplicates:
+            train = [self._wordings["train"][example] for example in self.owners("train")[left]]
+            others = {split: self.wordings(split) for split in self.labels if split != "train"}
+            left = left[left_of_train(train, others)]
+        if self.positives is None:
+            return left
+        # 60 and 40 of two classes, of which a tenth is to be positive: 6.7 of 67 texts, so 60 and 7
+        values, shares = self.labels["train"].values, (1 - self.positives, self.positives)
+        order = numpy_generator(0, "positives").permutation(left).tolist()
+        of_class = [[n for n in order if values[n] == name] for name in self.label_map.names]
+        total = min(len(of) / share for of, share in zip(of_class, shares, strict=True))
+        kept = zip(of_class, shares, strict=True)
+        return np.sort([n for of, share in kept for n in of[: max(1, round(share * total))]])
 
     @cached_property
     def _numbered_groups(self) -> Mapping[str, Int64[np.ndarray, " examples"]]:

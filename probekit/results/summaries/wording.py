@@ -82,7 +82,7 @@ OPTIONS: Mapping[str, Option] = {
     "metric": Option(settled_by=("task", "label")),
     "entry": Option("entry {}", settled_by=("model", "task")),
     "texts": Option("texts {}", none="texts not recorded", settled_by=("task", "entry")),
-    "labels_fingerprint": Option("labels {}", settled_by=("task", "label", "entry")),
+    "labels_fingerprint": Option("labels {}", settled_by=("task", "label", "entry", "protocol")),
     "plugins": Option(
         "code of {}",
         none="probekit's own",

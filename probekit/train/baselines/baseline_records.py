@@ -253,6 +253,7 @@ def guess_records(
             drawn = [*run.spec.of(Sample).to_json().values(), run.spec.pooling]
             cut = run.spec.drop_duplicates or (run.spec.hold_out and run.spec.group)
             drawn += [run.options.groups] if cut else []
+            drawn += [run.spec.positives] if run.spec.positives else []
             key = digest([name, drawn, run.options.labels_fingerprint, run.options.entries])
             asked.setdefault(key, (name, run))
     return ledger.settle(

@@ -41,6 +41,10 @@ class Data(Group):
         drop_duplicates: leave out of train every text that another labelled split holds too, and
             keep equal ones together as a group does. Texts are compared once they are normalised
             (``features.duplicates``); a pair counts by each of its texts.
+        label_noise: share of train's labels that are replaced by another class each, the same for
+            every seed; other splits keep theirs.
+        positives: of texts of two classes, share of train with the last class (by its name): so
+            many of one class are left out, the same for every seed.
         token_head: name of the token head that makes a row of the tokens of a text, with options
             where they differ from the default; ``None`` reads the rows that ``pooling`` names.
     """
@@ -64,6 +68,12 @@ class Data(Group):
     drop_duplicates: bool = option(
         False, "Leave out train texts that also occur in dev or test; keep equal ones together."
     )
+    label_noise: float | None = option(
+        None, "Replace this share of train's labels by another class.", each=float
+    )
+    positives: float | None = option(
+        None, "Of two classes: leave out train texts until this share has the last one.", each=float
+    )
     token_head: str | None = option(
         None,
         "For labels of whole texts whose tokens are kept: what makes a row of them (see `probekit "
@@ -77,6 +87,8 @@ class Data(Group):
         object.__setattr__(self, "model", typed_name(self.model))
         object.__setattr__(self, "task", typed_name(self.task))
         check_whole("control", self.control, least=0)
+        check_range("label_noise", self.label_noise, 0, 1, "a number between 0 and 1")
+        check_range("positives", self.positives, 0, 1, "a number between 0 and 1")
 
 
 @dataclass(frozen=True, kw_only=True)

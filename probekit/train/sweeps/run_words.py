@@ -44,7 +44,8 @@ _AS_ASKED = (
 _SAID = {
     *_AS_ASKED,
     *("label", "control"),  # Record.label
-    *("fit_on", "hold_out", "group", "drop_duplicates"),  # Record.protocol
+    # Record.protocol
+    *("fit_on", "hold_out", "group", "drop_duplicates", "label_noise", "positives"),
     *("optimizer", "weight_decay", "schedule", "warmup"),  # Record.optimizer
     *("head", "decoder", "layers", "start", "freeze_fusion", "fit", "select", "evals", "rates"),
 }

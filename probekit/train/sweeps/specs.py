@@ -158,7 +158,12 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
             base = f"{base}, fitted on {self.fit_on}"
         by = f" by {self.group}" if self.group else ""
         base += "" if self.hold_out is None else f", hold-out {self.hold_out:g}{by}"
-        return f"{base}, without duplicates" if self.drop_duplicates else base
+        changes = {
+            "without duplicates": self.drop_duplicates,
+            f"label noise {self.label_noise}": self.label_noise,
+            f"positives {self.positives}": self.positives,
+        }
+        return ", ".join([base, *(name for name, given in changes.items() if given)])
 
 
 _WHERE_SET = ("groups", "plugins", "dropout")

@@ -97,8 +97,8 @@ def test_a_solved_probe_of_pairs_is_that_of_scikit_learn(cached, tmp_path):
 def test_attention_over_the_words_of_spans(cached, pairs, memory, tmp_path):
     folders, model, location = cached
     spec = TrainSpec(
-        model=str(model), task=str(folders[pairs]), head="scalar-mix", layers="0,1", token_head="attention",
-        fit="adam", epochs=30, lr=0.03, evals=3,
+        model=str(model), task=str(folders[pairs]), head="scalar-mix", layers="0,1",
+        token_head="attention", fit="adam", epochs=30, lr=0.03, evals=3,
     )  # fmt: skip
     (record,) = sweep([spec], location=location, out=tmp_path / "r.jsonl", memory=memory)
     assert record.test_score > 0.9
@@ -149,7 +149,7 @@ def test_pairs_are_fused_by_layer_first_in_no_order(cached):
 
 
 def test_splits_of_pairs_and_of_single_spans_do_not_mix(cached, tmp_path):
-    folders, model, location = cached
+    folders, model, _ = cached
     mixed = tmp_path / "mixed"
     mixed.mkdir()
     for name, pairs in (("train", False), ("dev", True)):

@@ -3,7 +3,7 @@
 Tenney et al. 2019 (BERT rediscovers the NLP pipeline), section 3.2: a mixture of the layers up to
 each depth is scored, and the expected layer of a task is the mean of the depths, each weighted by
 what it adds (equation 2). Parts of speech are of words, dependencies of pairs (a word and its
-head), entities of spans; a quarter of the treebank's train, and of CoNLL-2003's. Coreference is
+head), entities of spans; a tenth of the sentences of train. Coreference is
 left out: no corpus of it is at hand.
 
     probekit extract MODEL ud/en_ewt --data DIR     # and conll
@@ -31,7 +31,7 @@ TASKS = {
     "dependencies": ("ud/en_ewt", "arcs:deprel"),
     "entities": ("conll", "spans:ner"),
 }
-FRACTION = 0.25
+FRACTION = 0.1
 SAMPLES = 2_000
 
 INTRODUCTION = """\

@@ -22,14 +22,14 @@ from probekit.results.predictions import read_predicted
 from probekit.store.checksums import read_checksums
 from probekit.store.entry import Entry, list_entries
 from tests.cli.console import done
-from tests.faults.world import TEXTS, write_texts
+from tests.faults.world import KIND, TEXTS, write_texts
 from tests.store import synthetic
 
 ARCHIVE = Path(__file__).with_name("frozen.tar.gz")
 STEPS = ("--epochs", "2", "--lr", "0.01", "--protocol", "steps.toml")
 CACHES = {"zarr": (), "hdf5": ("--format", "hdf5"), "int8": ("--dtype", "int8")}
 WRITTEN = [
-    *(("extract", *TEXTS, "--cache", name, *options) for name, options in CACHES.items()),
+    *(("extract", *TEXTS, *KIND, "--cache", name, *options) for name, options in CACHES.items()),
     ("train", *TEXTS, "--head", "last,p32", "--shots", "8,16", "--seeds", "2", "--cache", "zarr"),
     ("train", *TEXTS, "--head", "dwatt", *STEPS, "--save", "head", "--cache", "zarr"),
     ("depth", *TEXTS, "--out", "runs/depth.jsonl", "--predictions", "--cache", "hdf5"),

@@ -11,8 +11,7 @@ import typer
 from typer.models import ParameterInfo
 
 from probekit.base.plugins import offered
-from probekit.base.registry import Panel, choose, flag, listed, option
-from probekit.errors import OptionError
+from probekit.base.registry import Panel, choose, listed, option
 from probekit.extraction.request_options import CHOICES
 
 if TYPE_CHECKING:
@@ -64,14 +63,6 @@ Cache = Annotated[
 ]
 
 
-EntryName = Annotated[
-    str | None,
-    typer.Option(
-        "--entry",
-        help="Which entry, if several match: key, folder name or path.",
-        rich_help_panel=Panel.MACHINE,
-    ),
-]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 FigureFile = Annotated[
     Path | None,
@@ -157,22 +148,17 @@ class FigureLook:
 
         return Look(**asdict(self))
 
-    def check(self, output: Path | None) -> None:
-        """Refuse what no figure can have, and any look without a figure, before anything is done.
 
-        Raises:
-            OptionError: no ``output`` is given or it has another suffix than a figure, or a number
-                makes no sense.
-        """
-        typed = [name for name, value in asdict(self).items() if value is not None]
-        if typed and output is None:
-            raise OptionError(f"{flag(typed[0])} is for the figure: say where to draw it, -o FILE.")
-        if typed:
-            self.parse()
-        if output is not None:
-            from probekit.plots.style import check_format
+def check_figure(output: Path | None) -> None:
+    """Refuse a file that no figure can be written to, before anything is done.
 
-            check_format(output)
+    Raises:
+        OptionError: it has another suffix than a figure.
+    """
+    from probekit.plots.style import check_format
+
+    if output is not None:
+        check_format(output)
 
 
 Device = Annotated[

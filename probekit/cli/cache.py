@@ -95,7 +95,6 @@ def verify(
         Path | None,
         typer.Option("--against", help="Compare the rows with this entry's instead."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the random rows.")] = 0,
     cache: arguments.Cache = Path("cache"),
     *,
     run: arguments.ModelRun,
@@ -114,9 +113,9 @@ def verify(
             continue
         if against is not None:
             reference = Entry.open(arguments.cache_root(against))
-            report = maintenance.verify_against(Entry.open(path), reference, rows, seed=seed)
+            report = maintenance.verify_against(Entry.open(path), reference, rows)
         else:
-            report = maintenance.verify_rows(Entry.open(path), rows, seed=seed, **vars(run))
+            report = maintenance.verify_rows(Entry.open(path), rows, **vars(run))
         print_row_errors(report, json=json)
         passed = passed and report.passed
     if not passed:

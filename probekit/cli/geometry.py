@@ -25,7 +25,6 @@ class Measured:
     )
     rows: int = option(20_000, "Measure so many rows, drawn; 0 is all of them.", min=0)
     sample: int = option(2_000, "Draw so many of these for the intrinsic dimension.", min=3)
-    seed: int = option(0, "Of both draws, and of the interval.")
 
 
 @spread
@@ -35,7 +34,6 @@ def geometry(
     *,
     measured: Measured,
     output: arguments.FigureFile = None,
-    look: arguments.FigureLook,
     against: Annotated[
         str | None,
         typer.Option(
@@ -44,9 +42,7 @@ def geometry(
             "as the one that MODEL was trained from.",
         ),
     ] = None,
-    entry: arguments.EntryName = None,
     cache: arguments.Cache = Path("cache"),
-    text: arguments.OwnText,
     json: arguments.Json = False,
 ) -> None:
     """Measure every layer without labels: CKA, rank, anisotropy, dimension, norms, outliers.
@@ -57,9 +53,9 @@ def geometry(
     """
     from probekit.features import Location
 
-    look.check(output)
+    arguments.check_figure(output)
     asked = {**asdict(measured), "rows": measured.rows or None}
-    asked["location"] = Location(cache=cache, entry=entry, **text.parse().given)
+    asked["location"] = Location(cache=cache)
     measures = _measure(model, task, against, asked)
     if json:
         print_json([measures.to_json()])
@@ -74,7 +70,7 @@ def geometry(
         from probekit.plots.style import save_figure
 
         plot = plot_geometry if against is None else plot_change
-        save_figure(plot(measures, look=look.parse()), output)
+        save_figure(plot(measures), output)
         show(str(output), err=True)
 
 

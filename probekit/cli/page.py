@@ -41,7 +41,6 @@ class Shown:
         20_000,
         "Most sentences of a task whose predictions the page holds, evenly spaced; 0: none.",
     )
-    samples: int = option(2_000, "Bootstrap samples.")
 
 
 @spread

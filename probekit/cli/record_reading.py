@@ -18,7 +18,6 @@ from probekit.errors import OptionError, RecordError
 from probekit.plots import PLOTS
 
 if TYPE_CHECKING:
-    from probekit.plots.style import Look
     from probekit.results import Record
     from probekit.results.summaries.scored import Scored
 
@@ -219,8 +218,6 @@ class Comparison:
     split: str | None = option(
         None, "test (the default where all have one), dev, or dev-mm of MNLI."
     )
-    samples: int = option(10_000, "Bootstrap samples.")
-    seed: int = option(0, "Of the bootstrap.")
 
 
 @spread
@@ -258,7 +255,7 @@ def compare(
         raise OptionError("--style needs --all and goes without --json.")
     if every:
         records = read_records(runs, where)
-        table = comparison.pairs_table(comparison.compare_all(records, **vars(by)), by.samples)
+        table = comparison.pairs_table(comparison.compare_all(records, **vars(by)))
         show(table.text("jsonl" if json else layout), nl=False)
         return
     if len(runs) != 2:
@@ -276,36 +273,23 @@ def compare(
 
 @dataclass(frozen=True, kw_only=True)
 class Probes:
-    """Which probes are looked at, on which split, and the figure of what is found."""
+    """Which probes are looked at, and on which split."""
 
     head: str = option("last", "Heads, separated by commas.")
     where: Where = None
     split: str | None = option(
         None, "test or dev.", show_default="test where there are labels, else dev"
     )
-    samples: int = option(10_000, "Bootstrap samples.", Panel.SHOWN)
-    output: arguments.FigureFile = None
     json: arguments.Json = False
 
     def records(self, runs: Sequence[Path]) -> "Sequence[Record]":
         """Return the records of the heads, after a look at the other options."""
-        from probekit.results.comparison.resampling import Bootstrap
         from probekit.results.summaries.scored import SCORE_OF
 
-        Bootstrap(samples=self.samples)
         if self.split is not None:
             choose("split", self.split, SCORE_OF)
         heads = ",".join(arguments.split_list(self.head))
         return read_records(runs, [f"head={heads}", *(self.where or [])])
-
-    def draw(
-        self, kind: str, records: "Sequence[Record]", look: "Look | None", **options: Any
-    ) -> None:
-        """Draw the figure, if one is wanted."""
-        from probekit.plots.style import save_figure
-
-        if self.output is not None:
-            save_figure(PLOTS[kind](records, split=self.split, look=look, **options), self.output)
 
 
 @spread
@@ -313,19 +297,17 @@ def overthinking(
     runs: Runs,
     *,
     probes: Probes,
-    look: arguments.FigureLook,
 ) -> None:
     """Count what earlier depths had right and the last has wrong, against chance.
 
-    RUNS are what `probekit depth` recorded. `probekit report` shows the words themselves.
+    RUNS are what `probekit depth` recorded. `probekit report` shows the words themselves, and
+    `probekit plot overthinking` draws the shares.
     """
     from probekit.results import overthinking as results
     from probekit.results.overthinking.report_text import overthinking_text
 
-    look.check(probes.output)
     records = probes.records(runs)
-    counted = results.overthinking(records, split=probes.split, samples=probes.samples)
-    probes.draw("overthinking", records, look.parse())
+    counted = results.overthinking(records, split=probes.split)
     if probes.json:
         print_json([{"kind": "overthinking", **asdict(probe)} for probe in counted])
     else:
@@ -344,21 +326,18 @@ def exit_early(
             help="Score that may be lost where thresholds are chosen; 0.01 is one point of 100.",
         ),
     ] = 0.01,
-    look: arguments.FigureLook,
 ) -> None:
     """Let sentences leave early at the probe of a depth: score against layers used.
 
-    RUNS are what `probekit depth` recorded.
+    RUNS are what `probekit depth` recorded. `probekit plot exit` draws it.
     """
     from probekit.results.overthinking import early_exit
     from probekit.results.overthinking.early_exit import check_tolerance
     from probekit.results.overthinking.report_text import exit_text
 
-    look.check(probes.output)
     check_tolerance(tolerance)
     records = probes.records(runs)
-    curves = early_exit(records, split=probes.split, samples=probes.samples, tolerance=tolerance)
-    probes.draw("exit", records, look.parse(), tolerance=tolerance)
+    curves = early_exit(records, split=probes.split, tolerance=tolerance)
     if probes.json:
         print_json([asdict(curve) for curve in curves])
     else:

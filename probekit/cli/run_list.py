@@ -55,7 +55,6 @@ class TrainingOptions:
         parser=_name_or_table,
         metavar="NAME|FILE.toml",
     )
-    entry: arguments.EntryName = None
     data: Path | None = option(
         None, "Read the labels (only the labels) afresh from here.", Panel.MACHINE
     )
@@ -94,7 +93,6 @@ class Target:
         cls,
         model: str,
         task: str | None,
-        text: arguments.OwnText,
         shared: TrainingOptions,
         asked: Mapping[str, Any],
     ) -> Self:
@@ -103,7 +101,6 @@ class Target:
         Args:
             model: as it was typed.
             task: likewise; None with an entry's path.
-            text: which own data is meant.
             shared: where the cache is, among others.
             asked: the options of runs, as typed.
 
@@ -121,7 +118,7 @@ class Target:
         of_entry = (path / MANIFEST).is_file()
         if task is not None and of_entry:
             raise OptionError(f"{model!r} is an entry's path, which says its task: leave TASK out.")
-        cache, entry, identity = shared.cache, shared.entry, None
+        cache, entry, identity = shared.cache, None, None
         if task is None:
             if not of_entry:
                 raise OptionError(
@@ -138,7 +135,6 @@ class Target:
             data=shared.data,
             group=asked.get("group"),
             identity=identity,
-            **text.parse().given,
         )
         target = cls(model=model, task=task, location=location)
         target.about(first_label(asked))

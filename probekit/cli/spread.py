@@ -51,9 +51,9 @@ def spread(command: Callable[..., T]) -> Callable[..., T]:
             ``Annotated`` for typer, or made by `base.registry.option`, and have defaults; or with
             `OptionsOf`.
     """
-    # sweep(model, *, asked: Asked, text: OwnText, shared: TrainingOptions) has for typer the
-    # parameters model, label, lr, ..., kind, text, ..., seeds, out, ...; what typer gives for them
-    # reaches the command as model, asked={"label": ..., "lr": ...}, text=OwnText(...), shared=....
+    # sweep(model, *, asked: Asked, crew: Crew, shared: TrainingOptions) has for typer the
+    # parameters model, label, lr, ..., workers, engine, seeds, out, ...; what typer gives for them
+    # reaches the command as model, asked={"label": ..., "lr": ...}, crew=Crew(...), shared=....
     signature = inspect.signature(command)
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}

@@ -139,7 +139,6 @@ def train(
         typer.Option("--baselines", help="Train what to hold it against, in the same table."),
     ] = False,
     workers: arguments.Workers = 1,
-    text: arguments.OwnText,
     shared: TrainingOptions,
 ) -> None:
     """Train a head (or several) and print the scores: from the cache, or with --method its model.
@@ -147,7 +146,7 @@ def train(
     With --method the text, its labels and the model are those of an entry in the cache, and the
     model runs in every step. Finished runs are skipped.
     """
-    target = Target.of(model, task, text, shared, asked)
+    target = Target.of(model, task, shared, asked)
     head = read_protocol(shared.protocol).heads[-1] if head is None else head
     kept = "new" if predictions is None else predictions
     ways = {"predictions": kept, "ablate": ablate, "workers": workers}
@@ -177,14 +176,13 @@ def sweep(
     predictions: Predictions = None,
     ablate: Ablate = None,
     crew: arguments.Crew,
-    text: arguments.OwnText,
     shared: TrainingOptions,
 ) -> None:
     """Train every combination of comma-separated options; finished runs are skipped.
 
     Lists may be given for --head, --depth, {lists}.
     """
-    target = Target.of(model, task, text, shared, asked)
+    target = Target.of(model, task, shared, asked)
     ways = {"predictions": predictions, "ablate": ablate, **crew.ways}
     _carry_out(target, asked, shared, head, each(depth, int, "--depth"), ways)
 
@@ -202,11 +200,10 @@ def depth(
     asked: Asked,
     predictions: Predictions = None,
     crew: arguments.Crew,
-    text: arguments.OwnText,
     shared: TrainingOptions,
 ) -> None:
     """Train a head at every depth 0..L in one pass over the cache."""
-    target = Target.of(model, task, text, shared, asked)
+    target = Target.of(model, task, shared, asked)
     target.check_cached(asked)
     n_blocks = target.splits(first_label(asked), asked["fit_on"]).manifest.n_blocks
     if head is None and not read_protocol(shared.protocol).name:

@@ -207,8 +207,7 @@ class EntrySession(ABC):
         if name and called != name:
             raise OptionError(
                 f"--name {name}: the cache has this entry already under the name {called}, at "
-                f"{folder}. Use that name (with --entry {key[:8]} if it has several entries), or "
-                f"remove the entry first: probekit cache rm {key[:8]}."
+                f"{folder}. Use that name, or remove the entry first: probekit cache rm {key[:8]}."
             )
         return EntryAddress(request=asked, key=key, folder=folder, model=called)
 

@@ -227,7 +227,7 @@ def _check_fits(options: ExtractOptions, task: Task, info: BackboneInfo) -> None
     masked, causal = predicts and not info.causal, predicts and info.causal
     for typed, given, fits, form, models in (
         ("--passes", options.passes, masked, "masked language modelling", "bidirectional"),
-        ("--mask-seed", options.mask_seed, masked, "masked language modelling", "bidirectional"),
+        ("mask_seed", options.mask_seed, masked, "masked language modelling", "bidirectional"),
         ("--every", options.every, causal, "next-token prediction", "causal"),
     ):
         if given is not None and not fits:

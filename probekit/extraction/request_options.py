@@ -120,9 +120,7 @@ class ExtractOptions:
         "Masked language modelling: read each text N times, under other masks.",
         Panel.MODELLING,
     )
-    mask_seed: int | None = option(
-        None, "Masked language modelling: seed of the masks.", Panel.MODELLING
-    )
+    mask_seed: int | None = None
     every: int | None = option(
         None, "Next-token prediction: every k-th position predicts; 8 if unset.", Panel.MODELLING
     )

@@ -98,7 +98,7 @@ class Location(TextOptions):
             )
             raise OptionError(
                 f"the cache holds {name} read in several ways ({listed}). Give its name in the "
-                f"cache, such as {next(iter(ways_by_task))}, or give --kind or --text."
+                f"cache, such as {next(iter(ways_by_task))}."
             )
         return self.or_as(ways[0]) if ways else self
 

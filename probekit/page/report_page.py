@@ -167,7 +167,7 @@ def page_data(records: Sequence[Record], options: ReportOptions) -> dict[str, An
         )
     progress = options.progress
     asked = find_asked(shown, options.cache)
-    again = rerun_commands(shown, asked.sources, options.cache, asked.kinds)
+    again = rerun_commands(shown, asked.sources, options.cache)
     figures, failed = page_figures(shown, options.split, options.samples, progress=progress)
     scores = list(score_tables(shown, options.against, options.split, options.samples))
     examples, missing = packed_grids(shown, options.split, options.examples, progress=progress)

@@ -32,7 +32,6 @@ def rerun_commands(
     records: Sequence[Record],
     sources: Mapping[str, str],
     cache: Path = Path("cache"),
-    kinds: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Return commands that make records again: one for those that differ in head, depth and seed.
 
@@ -45,7 +44,6 @@ def rerun_commands(
         sources: where a model, or a text of the user's own, comes from, by its name; one that is
             not there goes by its name.
         cache: the cache root.
-        kinds: kind of the user's own data, by entry.
     """
     shown = [record for record in records if not record.trial and record.left_out is None]
     made = [r for r in shown if not _of_script(r) and not is_baseline(r)]
@@ -53,7 +51,7 @@ def rerun_commands(
     by_head: dict[tuple[tuple[str, ...], str], list[Record]] = {}
     for record, options in stated:
         if options is not None:
-            words = _words(record, options, sources, kinds or {})
+            words = _words(record, options, sources)
             by_head.setdefault((words, options["head"]), []).append(record)
     heads_of: dict[tuple[Any, ...], list[str]] = {}
     for (words, head), runs in by_head.items():
@@ -176,14 +174,12 @@ def _root(cache: Path) -> list[str]:
 
 
 def _words(
-    record: Record, options: Mapping[str, Any], sources: Mapping[str, str], kinds: Mapping[str, str]
+    record: Record, options: Mapping[str, Any], sources: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Return what all runs of a command share, as typed, behind what writes its protocol's file."""
     made = ""
     words = ["sweep" if record.depth is None else "depth"]
     words += [argument(sources.get(name, name)) for name in (record.model, record.task)]
-    if (kind := kinds.get(record.entry)) not in (None, "tagging"):  # which is what is assumed
-        words += ["--kind", str(kind)]
     shared = {name: value for name, value in options.items() if name not in _OF_EACH}
     if record.init not in (None, SOLVED):
         frozen = "frozen-fusion:" if record.freeze else "fusion:"
@@ -250,14 +246,12 @@ class Origins:
         sources: source of each model, by its name.
         facts: what models and texts are, by name.
         commands: those that extract the entries.
-        kinds: kind of the user's own data, by entry.
     """
 
     entries: Sequence[EntryFact]
     sources: dict[str, str]
     facts: dict[str, str]
     commands: Sequence[str]
-    kinds: dict[str, str]
 
 
 def find_asked(records: Sequence[Record], cache: Path) -> Origins:
@@ -276,7 +270,6 @@ def find_asked(records: Sequence[Record], cache: Path) -> Origins:
     entries = [_entry_fact(folder) for folder in by_path.values()]
     entries += [_missing_fact(first[key]) for key, of_key in folders.items() if not of_key]
     texts = {manifest.task: _text_source(manifest) for _, manifest in made}
-    kinds = {key: _own_kind(manifest) for key, manifest in made}
     models = {}
     for record in first.values():
         blocks = record.seen.get("blocks")
@@ -290,7 +283,6 @@ def find_asked(records: Sequence[Record], cache: Path) -> Origins:
         sources=sources | {task: path for task, path in texts.items() if path is not None},
         facts=_facts_by_name(records, models),
         commands=list(dict.fromkeys(commands)),
-        kinds={key: kind for key, kind in kinds.items() if kind},
     )
 
 

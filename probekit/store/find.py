@@ -234,7 +234,8 @@ def _best(
         if newest.limit is not None:
             first = f"using the newest entry ({newest.part}), not that of the first"
         listed = " or ".join(map(str, sorted(parts)))
-        warn_once(logger, "%s: %s %s examples (--entry KEY chooses those).", where, first, listed)
+        chosen = "the path of an entry, in place of model and task, chooses those"
+        warn_once(logger, "%s: %s %s examples (%s).", where, first, listed, chosen)
         useful = {folder: m for folder, m in useful.items() if m.limit == newest.limit}
     if not set(_differing(list(useful.values()))) <= set(_HOLDS):
         return useful
@@ -251,8 +252,8 @@ def _several(entries: Mapping[EntryFolder, Manifest], wanted: Wanted, split: str
     )
     return (
         f"{len(entries)} entries match {wanted.model} {wanted.task} split {split}: "
-        f"{'; '.join(described)}. Choose one with --entry KEY, or remove what is out of date: "
-        "probekit cache rm KEY."
+        f"{'; '.join(described)}. Give the path of one in place of model and task (probekit cache "
+        "path KEY), or remove what is out of date: probekit cache rm KEY."
     )
 
 
@@ -308,9 +309,7 @@ def _why_none(
     command = extraction_of(root, wanted, of_model, more=more)
     if entry is not None and of_task:
         keys = ", ".join(f.path.name for f in of_task)
-        return (
-            f"no entry of {model} {task} split {split} matches --entry {entry}; there are: {keys}."
-        )
+        return f"no entry of {model} {task} split {split} matches {entry}; there are: {keys}."
     places = {folder.path.parent for folder in of_task}
     beside = [f for f in of_model if f.path.parent in places and f.split == split]
     if beside and wanted.text is not None:

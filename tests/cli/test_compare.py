@@ -21,29 +21,29 @@ def file(tmp_path_factory):
 
 
 def test_a_table_and_two_lines(file):
-    outcome = done("compare", f"{file}#head=p32", f"{file}#head=last", "--samples", "500")
+    outcome = done("compare", f"{file}#head=p32", f"{file}#head=last")
     lines = outcome.out.splitlines()
     assert lines[0].strip() == "test span F1 (%)"
     assert [line.split()[0] for line in lines[2:5]] == ["p32", "last", "difference"]
-    assert "500 samples of 60 sentences" in lines[-2]
+    assert "10,000 samples of 60 sentences" in lines[-2]
     assert lines[-1].startswith("over 2 paired seeds: +")
     assert outcome.err == ""
 
 
 def test_all_settings_of_a_file(file):
-    words = ("compare", "--all", file, "--samples", "500", "--where")
+    words = ("compare", "--all", file, "--where")
     lines = done(*words, "head=last,p32", "--where", "seed=0").out.splitlines()
     assert lines[2].split()[:2] == ["last", "p32"] and lines[2].endswith("lower")
     assert lines[-1] == "test span F1 (%), means over the seeds of both; the only pair"
     # two seeds say too little of other seeds
     assert done(*words, "head=last,p32").out.splitlines()[2].endswith("open")
-    rows = done("compare", file, "--all", "--samples", "500", "--json").rows
+    rows = done("compare", file, "--all", "--json").rows
     assert [(row["a"], row["b"]) for row in rows] == [
         ("last", "mean"), ("last", "p32"), ("mean", "p32")
     ]  # fmt: skip
     assert rows[0]["why_not"] == "no predictions were kept" and rows[0]["p"] is None
     assert rows[1]["over"] == "seeds and sentences"
-    table = done("compare", file, "--all", "--samples", "500", "--style", "csv").out
+    table = done("compare", file, "--all", "--style", "csv").out
     assert table.startswith("a,b,seeds,") and "p (Holm)" in table.splitlines()[0]
 
 
@@ -66,7 +66,7 @@ def test_what_cannot_be_compared(file, runs, options, message):
 
 def test_conditions_hold_for_both(file):
     words = ("compare", f"{file}#head=p32", f"{file}#head=last", "--where", "seed=1", "--json")
-    assert done(*words, "--samples", "100").rows[0]["n_seeds"] == 1
+    assert done(*words).rows[0]["n_seeds"] == 1
 
 
 def test_a_metric_that_a_file_names_is_imported_only_if_that_is_asked_for(file, here, monkeypatch):

@@ -74,8 +74,8 @@ def test_arguments_and_flags_come_from_a_file(records, here):
     file = write(here, f'runs = ["{records}"]\nwhere = ["head=p32", "shots=8"]\nstyle = "csv"\n')
     words = ("--where", "head=p32", "--where", "shots=8", "--style", "csv")
     assert done("table", "--config", file).out == done("table", records, *words).out
-    file = write(here, f'runs = "{records}"\nall = true\nsamples = 100\n[train]\nhead = "last"')
-    words = ("--all", records, "--samples", "100")
+    file = write(here, f'runs = "{records}"\nall = true\n[train]\nhead = "last"')
+    words = ("--all", records)
     assert done("compare", "--config", file).out == done("compare", *words).out
 
 

@@ -48,7 +48,7 @@ def extracted(data, bert, tmp_path_factory):
 
 @pytest.fixture
 def train(data, bert, extracted):
-    return ("train", bert, data, *KIND, "--cache", extracted[0], "--head", "last")
+    return ("train", bert, data, *KIND[2:], "--cache", extracted[0], "--head", "last")
 
 
 def test_extraction_says_what_splits_have_in_common(extracted):
@@ -122,7 +122,7 @@ def test_equal_texts_of_train_are_never_divided(bert, tmp_path):
     texts = {"train": [f"{word} text {n}" for n in range(8) for word in ("a", "A,")], "dev": ["x"]}
     data, cache = write(tmp_path / "twice", texts), tmp_path / "cache"
     done("extract", bert, data, *KIND, "--cache", cache)
-    own = ("train", bert, data, *KIND, "--cache", cache, "--head", "last", "--json")
+    own = ("train", bert, data, *KIND[2:], "--cache", cache, "--head", "last", "--json")
     (kept,) = done(*own, "--select", "cv:4", "--drop-duplicates").rows
     assert "train" not in kept["duplicates"]
     sizes = {name: kept["seen"][name] for name in ("groups", "largest_group", "in_groups")}
@@ -141,7 +141,7 @@ def test_pairs_count_as_pairs_and_by_each_text(bert, tmp_path):
         "dev: 1 of 3 pairs (33.3 %) are in train too, 0 of them word for word; 2 (66.7 %) share a "
         "text with one there." in said
     )
-    own = ("train", bert, data, *kind, "--head", "last", "--select", "cv:3")
+    own = ("train", bert, data, *kind[2:], "--head", "last", "--select", "cv:3")
     (plain,) = done(*own, "--json").rows
     expected = {"texts": 3, "exact": 0, "normalised": 1, "sharing": 2}
     assert plain["duplicates"]["dev"] == {"train": expected}

@@ -24,7 +24,7 @@ def test_runs_with_and_without_the_model_in_one_table(extracted):
     assert "than last, from the cache on the same data" in judged
     assert "p over 10 sentences (paired bootstrap, 10,000 samples)" in judged
     assert "(Student's t) over 10 sentences, one seed" in judged
-    pairs = done("compare", "--all", "runs.jsonl", "--samples", "100", "--split", "dev").out
+    pairs = done("compare", "--all", "runs.jsonl", "--split", "dev").out
     assert all(f"last, {name}" in pairs for name in ("frozen", "full", "from the cache"))
     assert "1 of 1 runs are recorded" in done("train", *extracted, *steps, *full).err
     assert done("sweep", *extracted, *steps, "--method", "frozen,full").err.count("recorded")

@@ -6,7 +6,8 @@ import pytest
 
 from tests.cli.console import done, refused
 
-TRAIN = ("--kind", "sentence", "--label", "label", "--head", "last")
+KIND = ("--kind", "sentence")
+TRAIN = ("--label", "label", "--head", "last")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def filled(data, bert, tmp_path_factory):
     root = tmp_path_factory.mktemp("cache")
-    done("extract", bert, data, "--cache", root, *TRAIN[:4], "--compute-dtype", "float32")
+    done("extract", bert, data, "--cache", root, *KIND, *TRAIN[:2], "--compute-dtype", "float32")
     return root
 
 
@@ -75,7 +76,7 @@ def test_groups_their_sizes_and_what_splits_share_are_said(bert, tmp_path):
         rows = [{"text": text, "label": "ab"[n % 2]} for n, text in enumerate(texts)]
         (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
     cache = ("--cache", tmp_path / "cache")
-    done("extract", bert, tmp_path, *cache, *TRAIN[:4])
+    done("extract", bert, tmp_path, *cache, *KIND, *TRAIN[:2])
     words = ("train", bert, tmp_path, *cache, *TRAIN, "--select", "cv:3", "--group", "phrases")
     outcome = done(*words, "--json")
     assert (
@@ -123,15 +124,15 @@ def compared(bert, root, name, *options):
     out = root / f"{name}.jsonl"
     train = ("sweep", bert, "conll", "--cache", root / "cache", "--out", out, "--predictions")
     done(*train, "--head", "last,mean", "--label", "pos", "--l2", "1", *options)
-    pair = done("compare", f"{out}#head=last", f"{out}#head=mean", "--samples", "200").out
+    pair = done("compare", f"{out}#head=last", f"{out}#head=mean").out
     return pair, done("table", out, "--verdicts").out
 
 
 def test_documents_of_conll_from_extraction_to_the_tables(bert, conll, here):
     pair, table = compared(bert, conll, "before")
-    assert "200 samples of 8 sentences)" in pair and "p over 8 sentences (paired boot" in table
+    assert "10,000 samples of 8 sentences)" in pair and "p over 8 sentences (paired boot" in table
     pair, _ = compared(bert, conll, "given", "--data", conll / "data")
-    assert "200 samples of 4 documents, so few that intervals are rough)" in pair
+    assert "10,000 samples of 4 documents, so few that intervals are rough)" in pair
     said = extract(bert, conll, "data").err
     assert said.count("complete already") == 3  # the model does not run again
     shown = done("cache", "info", bert, "conll", "dev", "--cache", conll / "cache").out
@@ -143,5 +144,5 @@ def test_documents_of_conll_from_extraction_to_the_tables(bert, conll, here):
     depth = ("depth", bert, "conll", "--cache", conll / "cache", "--label", "pos", "--l2", "1")
     done(*depth, "--predictions", "--out", here / "depth.jsonl")
     assert "paired over 4 documents" in done("table", here / "depth.jsonl", "--of", "depth").out
-    exits = done("exit", here / "depth.jsonl", "--samples", "200").out
+    exits = done("exit", here / "depth.jsonl").out
     assert "8 sentences, one seed" in exits and "intervals over 4 documents, so few" in exits

@@ -49,7 +49,7 @@ def world(tmp_path_factory, bert):
         root / "data", train=rows(120, 0), dev=rows(60, 1, unseen), test=rows(60, 2, unseen)
     )
     done("extract", bert, data, "--kind", "multilabel", *FLOAT32, "--cache", root / "cache")
-    common = (bert, data, "--kind", "multilabel", "--cache", root / "cache")
+    common = (bert, data, "--cache", root / "cache")
     out = root / "records.jsonl"
     done("depth", *common, "--out", out, "--save", root / "heads", "--seeds", "1")
     return root, common, out
@@ -226,7 +226,7 @@ def small(labels):
 def extracted(bert, here, **splits):
     write(here / "own", **splits)
     done("extract", bert, "own", "--kind", "multilabel", *FLOAT32)
-    return bert, "own", "--kind", "multilabel", "--head", "last", "--out", "own.jsonl"
+    return bert, "own", "--head", "last", "--out", "own.jsonl"
 
 
 @pytest.mark.parametrize(("labels", "says"), [([], "no text has a label"), (["a"], "same labels")])
@@ -265,8 +265,8 @@ def test_classes_are_compared_by_their_ranks(bert, here):
     (here / "two").mkdir()
     for split in ("train", "dev"):
         (here / "two" / f"{split}.tsv").write_text("\n".join(["text\tclass", *lines]))
-    own = (bert, "two", "--kind", "sentence")
-    done("extract", *own, *FLOAT32)
+    own = (bert, "two")
+    done("extract", *own, "--kind", "sentence", *FLOAT32)
     done("depth", *own, "--out", "two.jsonl", "--seeds", "1")
     first, *_, last = records_of(here / "two.jsonl")
     pair = (f"two.jsonl#depth={first['depth']}", f"two.jsonl#depth={last['depth']}")

@@ -62,7 +62,7 @@ def test_pairs_without_a_label_are_refused_until_they_are_left_out(bert, here):
     assert "the first of 4 such rows" in message
     assert message.endswith("or give --skip unlabelled to leave such rows out.")
     done(*extract, "--skip", "unlabelled")
-    train = ("train", bert, "nli.tsv", "--kind", "pair", "--hold-out", "0.5", "--head", "last")
+    train = ("train", bert, "nli.tsv", "--hold-out", "0.5", "--head", "last")
     (row,) = done(*train, "--json").rows
     assert row["seen"]["of_examples"] == 8
     assert row["confusion"]["columns"] == ["no", "yes"]

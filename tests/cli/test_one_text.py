@@ -36,7 +36,7 @@ def trained(bert, here):
         own = ("--text", "text", "--label", "class", "--kind", "sentence", "--cache", f"of_{name}")
         done("extract", bert, name, *own, *FLOAT32)
         out = here / f"{name}.jsonl"
-        done("train", bert, name, *own, *TRAINED, "--head", head, "--out", out)
+        done("train", bert, name, *own[2:4], *own[6:], *TRAINED, "--head", head, "--out", out)
         return out
 
     return train

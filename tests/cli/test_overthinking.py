@@ -24,7 +24,7 @@ def runs(cache, tmp_path_factory):
 
 
 def test_shares_as_text(runs):
-    outcome = done("overthinking", runs, "--samples", 100)
+    outcome = done("overthinking", runs)
     title, _, header, *lines = outcome.out.splitlines()
     assert title == ("last (planted, conll, ner, test): 25 sentences, one seed, depths 0 to 3")
     assert header.split()[:3] == ["%", "of", "words"]
@@ -34,7 +34,7 @@ def test_shares_as_text(runs):
 
 
 def test_json_is_one_object_per_head(runs):
-    (row,) = done("overthinking", runs, "--json", "--samples", 100).rows
+    (row,) = done("overthinking", runs, "--json").rows
     assert (row["kind"], row["split"], row["depths"]) == ("overthinking", "test", [0, 1, 2, 3])
     names = [share["name"] for share in row["shares"]]
     assert names == ["wasteful", "destructive", "cumulative", "layers wasted"]
@@ -44,33 +44,28 @@ def test_json_is_one_object_per_head(runs):
 
 
 def test_exit_saves_the_planted_layer(runs):
-    outcome = done("exit", runs, "--samples", 100)
+    outcome = done("exit", runs)
     rules = [line.split("  ")[0] for line in outcome.out.splitlines()[4:-2]]
     assert rules == ["whole model", "confidence", "patience", "fixed depth", "oracle"]
-    (row,) = done("exit", runs, "--samples", 100, "--json").rows
+    (row,) = done("exit", runs, "--json").rows
     points = {point["rule"]: point for point in row["points"]}
     assert points["fixed"]["layers"]["value"] == 2
     assert points["fixed"]["thresholds"] == ["depth 2"]
     assert points["fixed"]["saved"]["value"] == pytest.approx(1 / 3)
 
 
-def test_figures_of_a_records_file_and_of_the_commands(runs, here):
+def test_figures_of_a_records_file(runs, here):
     look = ("--width", 3, "--title", "A title", "--font-size", 9, "-o")
     only = ("--where", "head=last")  # there are scalar mixes as well
     for kind in ("overthinking", "exit"):
         done("plot", kind, runs, *only, *look, f"{kind}.svg")
-        done(kind, runs, "--samples", 100, *look, "own.svg")
         assert 'width="216pt"' in (here / f"{kind}.svg").read_text()  # 3 of 72
-        assert (here / "own.svg").read_bytes() == (here / f"{kind}.svg").read_bytes()
-    message = refused("overthinking", runs, *look[:-1])
-    assert message == "--width is for the figure: say where to draw it, -o FILE."
 
 
 def test_a_folder_of_records_is_read_as_its_files(runs, tmp_path):
     shutil.copytree(runs.parent, tmp_path / "runs")
-    options = ("--samples", 100)
-    folder = done("exit", tmp_path / "runs", *options).out
-    assert folder == done("exit", tmp_path / "runs" / runs.name, *options).out
+    folder = done("exit", tmp_path / "runs").out
+    assert folder == done("exit", tmp_path / "runs" / runs.name).out
     (tmp_path / "empty.jsonl").touch()
     for command in (("exit",), ("overthinking",), ("plot", "depth"), ("table",)):
         assert refused(*command, tmp_path / "empty.jsonl").startswith("no records in /")
@@ -80,7 +75,6 @@ def test_a_folder_of_records_is_read_as_its_files(runs, tmp_path):
     ("command", "option", "said"),
     [
         ("exit", ("--tolerance", -1), "--tolerance -1"),
-        ("exit", ("--samples", 5), "--samples 5:"),
         ("exit", ("--split", "tset"), "Did you mean 'test'?"),
     ],
 )
@@ -89,17 +83,13 @@ def test_what_cannot_be_measured_is_refused(runs, here, command, option, said):
     assert not list(here.iterdir())
 
 
-def test_figures_of_moved_files_and_of_the_tolerance(runs, here):
+def test_moved_files_are_found_and_the_tolerance_counts(runs, here):
     for found in (runs, runs.with_name("runs-predictions")):
         copy = shutil.copytree if found.is_dir() else shutil.copy
         copy(found, here / found.name)
     text = runs.read_text().replace(str(runs.parent), str(here / "gone"))
     (here / "runs.jsonl").write_text(text)
-    done("overthinking", "runs.jsonl", "--samples", 100, "-o", "o.svg")
-    strict, loose = (
-        done("exit", "runs.jsonl", "--samples", 100, "-o", f"{loss}.svg", "--tolerance", loss)
-        for loss in (0, 1)
-    )
+    done("plot", "overthinking", "runs.jsonl", "-o", "o.svg")
+    strict, loose = (done("exit", "runs.jsonl", "--tolerance", loss) for loss in (0, 1))
     assert strict.out != loose.out
-    assert (here / "0.svg").read_bytes() != (here / "1.svg").read_bytes()
     assert "paired over 30 sentences" in done("table", "runs.jsonl", "--of", "depth").out

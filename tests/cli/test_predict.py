@@ -103,7 +103,7 @@ def test_labels_of_whole_texts(bert, here, kind):
     text, pair = ("a", False) if kind == "sentence" else ("a,b", True)
     own = ("--kind", kind, "--text", text, "--label", "class")
     done("extract", bert, "own", *FLOAT32, *own)
-    done("train", bert, "own", *own, "--head", "last", "--epochs", "2", "--save", "head")
+    done("train", bert, "own", *own[4:], "--head", "last", "--epochs", "2", "--save", "head")
     found = done("predict", "head", "own/dev.tsv", "--text", text, "--json").rows
     cells = [row.split("\t") for row in rows]
     assert [row["text"] for row in found] == [a for a, *_ in cells]

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from probekit.cli.arguments import OwnText
 from probekit.cli.run_list import OF_RUNS, Target, TrainingOptions, make_plan
 from probekit.cli.train import sweep
 from probekit.errors import OptionError, ProbekitError
@@ -19,7 +18,7 @@ from tests.planted_texts import plant_all_texts
 
 def plan(protocol, *, task="conll", head=None, epochs=None, depths=(None,), seeds=None, **options):
     shared = TrainingOptions(protocol=protocol, seeds=seeds)
-    target = Target.of(MODEL, task, OwnText(), shared, {})
+    target = Target.of(MODEL, task, shared, {})
     asked = options | {"epochs": epochs}
     return make_plan(target, shared, asked, head=head, depths=depths)
 

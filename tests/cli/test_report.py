@@ -8,7 +8,7 @@ from tests.page.samples import PageReader
 
 @pytest.fixture
 def page(records, entries, here):
-    outcome = done("report", records, "--cache", entries, "--samples", "100")
+    outcome = done("report", records, "--cache", entries)
     assert outcome.out.startswith("report.html (")
     return PageReader((here / "report.html").read_text(encoding="utf-8"))
 

@@ -29,7 +29,7 @@ def cells(page):
 def test_each_depth_has_a_line_of_tokens(bert, here, texts):
     own = ("--kind", "sentence", "--text", "text", "--label", "label")
     done("extract", bert, texts, *own, "--keep", "tokens", "--layers", "1,3")
-    read = (*own[:4], "--token-head", "mean", "--layers", "1,3", "--hold-out", "0.5")
+    read = ("--token-head", "mean", "--layers", "1,3", "--hold-out", "0.5")
     done("depth", bert, texts, *read, "--save", "heads")
     outcome = done("predict", "heads", "-", "--tokens", "--page", "out.html", text=TEXTS)
     assert (outcome.out, outcome.err.splitlines()[-1]) == ("", "out.html")

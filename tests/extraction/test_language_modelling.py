@@ -178,7 +178,7 @@ def test_an_output_head_for_another_task(masked, tmp_path):
     [
         ("masked", {"every": 2}, r"--every is for next-token prediction: .* a causal model"),
         ("llama", {"passes": 2}, r"--passes is for masked .* bidirectional model"),
-        ("llama", {"mask_seed": 0}, r"--mask-seed is for masked"),
+        ("llama", {"mask_seed": 0}, r"mask_seed is for masked"),
         ("masked", {"overlong": "truncate"}, r"--overlong: language modelling"),
         ("masked", {"pooling": "first"}, r"--pooling says which subwords"),
         ("masked", {"keep": ("cls",)}, r"--keep cls: .* has no such rows. Choose from: predicted"),

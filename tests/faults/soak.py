@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.faults.world import OWN, TEXTS, warm, write_texts
+from tests.faults.world import KIND, OWN, TEXTS, warm, write_texts
 
 GROWTH = 32 * 2**20
 """Bytes by which the last third of the time may be above the second."""
@@ -36,7 +36,7 @@ def main() -> None:
         end = time.monotonic() + 60 * args.minutes
         while time.monotonic() < end or len(held) < 3:
             for words in (
-                ("extract", *TEXTS, "--overwrite", *OWN),
+                ("extract", *TEXTS, *KIND, "--overwrite", *OWN),
                 ("sweep", *TEXTS, "--head", "last,mean,concat", "--epochs", "2", *OWN),
                 ("depth", *TEXTS, "--predictions", *OWN),
                 ("plot", "depth", "runs", "-o", "depth.png"),

@@ -36,7 +36,8 @@ WORDS = [
     "blue",
 ]
 OWN = ("--cache", "cache")
-TEXTS = ("bert", "texts", "--kind", "sentence", "--label", "label")
+KIND = ("--kind", "sentence")
+TEXTS = ("bert", "texts", "--label", "label")
 STEPS = ("--epochs", "2", "--lr", "0.01", "--protocol", "steps.toml")
 LORA = ("train", *TEXTS, "--method", "lora", "--head", "last", *STEPS, *OWN)
 VOLATILE = {"created", "seal", "checksum", "train_seconds", "environment", "predictions_digest"}
@@ -73,7 +74,7 @@ def operations() -> list[Operation]:
         Operation(name="extract", words=("extract", *words, *OWN)),
         Operation(name="extract to HDF5", words=("extract", *words, *OWN, "--format", "hdf5")),
         Operation(name="extract int8", words=("extract", *words, *OWN, "--dtype", "int8")),
-        Operation(name="extract again", words=("extract", *TEXTS, *OWN, "--overwrite")),
+        Operation(name="extract again", words=("extract", *TEXTS, *KIND, *OWN, "--overwrite")),
         Operation(name="extract a shard", words=shards[1], before=[shards[0]]),
         Operation(
             name="train", words=("train", *TEXTS, "--head", "last,mean", "--predictions", *OWN)
@@ -98,7 +99,7 @@ def operations() -> list[Operation]:
         Operation(
             name="cache push --no-text",
             words=(*push, "pushed", "--no-text", *OWN),
-            before=[("extract", *TEXTS, *OWN, "--overwrite")],
+            before=[("extract", *TEXTS, *KIND, *OWN, "--overwrite")],
         ),
         Operation(name="cache pull", words=("cache", "pull", "pushed", "--cache", "there")),
         Operation(
@@ -182,7 +183,7 @@ class World:
             importlib.import_module(module)
         self.call(lambda: write_texts(self.work))
         for words in (
-            ("extract", *TEXTS, *OWN),
+            ("extract", *TEXTS, *KIND, *OWN),
             ("depth", *TEXTS, "--out", "runs/base.jsonl", "--predictions", *OWN),
             ("cache", "push", "-y", "bert", "texts", "pushed", *OWN),
             ("train", *TEXTS, "--head", "mean", "--save", "head", *OWN),

@@ -186,7 +186,7 @@ def test_no_labels_say_what_to_do(tmp_path):
 def test_several_entries_need_a_choice(tmp_path):
     plant(tmp_path)
     other = plant(tmp_path, request="another")
-    with pytest.raises(EntryNotFoundError, match="--entry"):
+    with pytest.raises(EntryNotFoundError, match="path of one in place"):
         open_here(tmp_path)
     chosen = open_here(tmp_path, entry=other.manifest.key[:8])
     assert chosen.entries["train"].manifest.key == other.manifest.key

@@ -77,7 +77,7 @@ def test_several_are_listed_and_one_is_chosen(root):
         for choice in (key[:5], key[:8], key[:20], key, entry.path.name, str(entry.path)):
             found = find(root, entry=choice)
             assert found.manifest.key == key
-    missing(root, entry="0000000000", says="matches --entry 0000000000; there are: train-")
+    missing(root, entry="0000000000", says="matches 0000000000; there are: train-")
 
 
 def test_a_choice_holds_for_the_other_splits(root):
@@ -105,7 +105,9 @@ def test_the_whole_split_goes_before_a_part_of_it(root, caplog):
     whole = build(root)
     assert find(root).manifest == whole.manifest
     key = part.manifest.key[:8]
-    said = "tiny demo: using whole splits, not their first 5 examples (--entry KEY chooses those)."
+    said = (
+        "tiny demo: using whole splits, not their first 5 examples (the path of an entry, in place"
+    )
     assert sum(said in record.getMessage() for record in caplog.records) == 1
     assert find(root, entry=key).manifest == part.manifest
     build(root, limit=3, format="hdf5")

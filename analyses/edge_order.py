@@ -3,11 +3,11 @@
 Tenney et al. 2019 (BERT rediscovers the NLP pipeline), section 3.2: a mixture of the layers up to
 each depth is scored, and the expected layer of a task is the mean of the depths, each weighted by
 what it adds (equation 2). Parts of speech are of words, dependencies of pairs (a word and its
-head), entities of spans; a tenth of the sentences of train. Coreference is
-left out: no corpus of it is at hand.
+head), entities of spans; fitted on a tenth of the sentences of train. Coreference is left out: no
+corpus of it is at hand.
 
     probekit extract MODEL ud/en_ewt --data DIR     # and conll
-    python analyses/edge_order.py MODEL MODEL       # 20 minutes of one core for the smaller one
+    python analyses/edge_order.py MODEL MODEL       # 25 minutes of one core for the smaller one
 """
 
 from collections.abc import Sequence
@@ -37,8 +37,8 @@ SAMPLES = 2_000
 INTRODUCTION = """\
 Edge probing: a mixture of the layers up to each depth (`scalar-mix`), solved, accuracy on test in
 percent. The expected layer is the mean of the depths, each weighted by what it adds (Tenney et al.
-2019, equation 2). In brackets: 95 % bootstrap intervals over documents; *: not 0 at 5 %, Holm over
-the differences of a model."""
+2019, equation 2). In brackets: 95 % bootstrap intervals over documents; \\*: not 0 at 5 %, Holm
+over the differences of a model. Entities are of another corpus than the other two."""
 
 Scores = Float64[np.ndarray, "samples depths"]
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from probekit.base.registry import PathName, choose
 from probekit.base.replacing import scratch
 from probekit.errors import EntryError, OptionError
+from probekit.exchange.contract import Remote
 from probekit.exchange.dataset_card import TextSource
 from probekit.exchange.remote_entry import RemoteEntry, entry_folders
-from probekit.exchange.remotes import Remote, remote_at
+from probekit.exchange.remotes import remote_at
 from probekit.extraction.drafting import write_split_labels
 from probekit.extraction.maintenance.entry_copy import PULL, Destination, EntryCopy
 from probekit.extraction.maintenance.parts import CopiedRows, asked_arrays, part_manifest

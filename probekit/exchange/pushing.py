@@ -12,10 +12,11 @@ from probekit.base.notices import ProgressBar
 from probekit.base.registry import PathName
 from probekit.base.replacing import scratch
 from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError, StorageError
+from probekit.exchange.contract import Remote, Writable, nbytes_of
 from probekit.exchange.croissant import CROISSANT, write_croissant
 from probekit.exchange.dataset_card import ENTRIES, CardEntry, withheld_sum, withhold, write_card
 from probekit.exchange.remote_entry import RemoteEntry, entry_folders, folder_of, labels_at
-from probekit.exchange.remotes import Folder, Hub, Remote, Writable, nbytes_of, remote_at
+from probekit.exchange.remotes import Folder, Hub, remote_at
 from probekit.store.checksums import verify_checksums, verify_files
 from probekit.store.files import typed_path
 from probekit.store.labels import files_of

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from probekit.errors import EXTRACT_AGAIN, EntryError
+from probekit.exchange.contract import Remote
 from probekit.exchange.dataset_card import restore, withheld_sum
-from probekit.exchange.remotes import Remote
 from probekit.store.backends.contract import REMEDY
 from probekit.store.backends.hdf5_file import Hdf5File
 from probekit.store.checksums import ChunkSum, chunk_spans, parts_between

@@ -99,15 +99,10 @@ def open_features(
     pairs = {of.spans.places.shape[1] == 2 for of in labels.values() if of.spans is not None}
     if pairs or made_by is not None:
         made_by = _joining(MeanTokens() if made_by is None else made_by, pairs)
-    label_map = train_classes = LabelMap(())
-    if KINDS[kind].targets in ("classes", "sets"):
-        # what has no label has no class
-        names = set(label_names(labels["train"].values)) - {NO_LABEL}
-        if not names and KINDS[kind].targets == "sets":
-            raise DataError(f"{labels['train'].where}: no text has a label to learn.")
-        label_map = train_classes = LabelMap(tuple(sorted(names)))
-        if names <= set(classes):
-            label_map = LabelMap(tuple(classes))
+    train_classes = _classes(labels, kind)
+    known = set(train_classes.names) <= set(classes)
+    label_map = LabelMap(tuple(classes)) if known else train_classes
+    if label_map.names:
         for of_split in labels.values():  # here, and not in every view, so that it is said once
             warn_unseen(label_names(of_split.values), label_map, of_split.where)
     if control is not None:
@@ -144,6 +139,20 @@ def open_features(
         control=control,
         fit_on=fit_on,
     )
+
+
+def _classes(labels: Mapping[str, SplitLabels], kind: KindName) -> LabelMap:
+    """Return the classes of train; none of numbers and of a vocabulary.
+
+    Raises:
+        DataError: no text has a label, of labels that are sets.
+    """
+    if KINDS[kind].targets not in ("classes", "sets"):
+        return LabelMap(())
+    names = set(label_names(labels["train"].values)) - {NO_LABEL}  # what has none has no class
+    if not names and KINDS[kind].targets == "sets":
+        raise DataError(f"{labels['train'].where}: no text has a label to learn.")
+    return LabelMap(tuple(sorted(names)))
 
 
 def _joining(token_head: TokenHeadSpec, pairs: set[bool]) -> TokenHeadSpec:

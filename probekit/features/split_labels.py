@@ -5,6 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -107,39 +108,18 @@ def load_labels(
     where = f"{entry.manifest.task} {entry.manifest.split}, labels {column!r}"
     if KINDS[kind].targets == "vocabulary":
         return SplitLabels([], digest_stream([examples.targets.astype("<i4").tobytes()]), where)
-    ones = np.ones(len(examples), np.int64)
-    counts = ones if KINDS[kind].per == "text" else examples.n_rows
-    if split is not None:
-        where += f" from {split.origin}"
-        if not split.labels:
-            raise DataError(
-                f"{where}: this split has no labels, so no head can be fitted on it. Choose "
-                "another split with --fit-on, or give labels with --data DIR."
-            )
-        _check_text(entry, split, where)
-        names = [example.id for example in split.examples]
-        read = [
-            dict(zip(names, choose("label column", name, split.labels), strict=True))
-            for name in behind(column)
-        ]
-    else:
-        found = [read_newest(entry, labels_for(entry, name)) for name in behind(column)]
-        stored = [each for each in found if each is not None]
-        if len(stored) < len(found):
-            raise DataError(
-                f"{where}: none are stored beside {entry.path}, so no head can be fitted on it. "
-                "Give the folder with the label files, --data DIR, or choose another split, "
-                "--fit-on."
-            )
-        read = [dict(zip(each.ids, each.values, strict=True)) for each in stored]
-        where += f" from {stored[0].file.path.name}"
-    labels: Mapping[str, Sequence[str]] = read[0]
-    if behind(column) != (column,):
-        labels = {
-            name: made_targets(column, *(rows.get(name, ()) for rows in read)) for name in read[0]
-        }
-    of_spans = KINDS[kind].per == "span"
-    if of_sets := KINDS[kind].targets == "sets" or of_spans:
+    of_column = _read_stored if split is None else partial(_read_fresh, split=split)
+    names = behind(column)
+    labels, origin = of_column(entry, names[0], where)
+    where += f" from {origin}"
+    if names != (column,):
+        others = [of_column(entry, name, where)[0] for name in names[1:]]
+        labels = _made(column, labels, others, where)
+    if KINDS[kind].per == "text" and KINDS[kind].targets != "sets":
+        counts = np.ones(len(examples), np.int64)
+    elif KINDS[kind].per == "word":
+        counts = examples.n_rows.astype(np.int64)
+    else:  # as many as there are
         counts = np.array([len(labels.get(name, ())) for name in examples.ids], np.int64)
     joined = join_labels(examples.ids, counts.tolist(), labels, where=where)
     bounds = list(itertools.pairwise(bounds_of(counts).tolist()))
@@ -147,12 +127,55 @@ def load_labels(
         "\x1f".join([name, *joined[start:stop]]).encode()
         for name, (start, stop) in zip(examples.ids, bounds, strict=True)
     )
-    sets = [tuple(joined[start:stop]) for start, stop in bounds] if of_sets else None
-    if of_spans:
-        assert sets is not None
+    sets = [tuple(joined[start:stop]) for start, stop in bounds]
+    if KINDS[kind].per == "span":
         spans, joined = Spans.of(sets, examples.n_rows.astype(np.int64), where)
         return SplitLabels(joined, fingerprint, where, spans)
-    return SplitLabels(joined if sets is None else sets, fingerprint, where)
+    return SplitLabels(sets if KINDS[kind].targets == "sets" else joined, fingerprint, where)
+
+
+Labels = Mapping[str, Sequence[str]]
+"""The labels of a column by the id of the example."""
+
+
+def _read_fresh(entry: Entry, column: str, where: str, split: Split) -> tuple[Labels, str]:
+    """Return the labels of a split that was read afresh, and where they are from."""
+    if not split.labels:
+        raise DataError(
+            f"{where} from {split.origin}: this split has no labels, so no head can be fitted on "
+            "it. Choose another split with --fit-on, or give labels with --data DIR."
+        )
+    values = choose("label column", column, split.labels)
+    _check_text(entry, split, f"{where} from {split.origin}")
+    ids = [example.id for example in split.examples]
+    return dict(zip(ids, values, strict=True)), split.origin
+
+
+def _read_stored(entry: Entry, column: str, where: str) -> tuple[Labels, str]:
+    """Return the newest labels beside an entry, and the name of their file."""
+    stored = read_newest(entry, labels_for(entry, column))
+    if stored is None:
+        raise DataError(
+            f"{where}: none are stored beside {entry.path}, so no head can be fitted on it. Give "
+            "the folder with the label files, --data DIR, or choose another split, --fit-on."
+        )
+    return dict(zip(stored.ids, stored.values, strict=True)), stored.file.path.name
+
+
+def _made(column: str, first: Labels, others: Sequence[Labels], where: str) -> Labels:
+    """Return the targets that columns of words make.
+
+    Raises:
+        DataError: a sentence has more labels in one column than in another.
+    """
+    rows = {name: [labels, *(of.get(name, ()) for of in others)] for name, labels in first.items()}
+    for name, of_example in rows.items():
+        if len({*map(len, of_example)}) > 1:
+            raise DataError(
+                f"{where}: example {name!r} has unlike numbers of labels in the columns "
+                f"{', '.join(behind(column))}; extract the text again."
+            )
+    return {name: made_targets(column, *of_example) for name, of_example in rows.items()}
 
 
 def join_labels(

@@ -149,7 +149,8 @@ def test_the_table_of_heads_is_the_registry():
 
 def test_the_table_of_decoders_is_the_registry():
     words = {
-        "words": {"tagging"}, "spans": {"span"}, "texts": {"sentence", "pair"}, "label sets": {"multilabel"},
+        "words": {"tagging"}, "spans": {"span"}, "texts": {"sentence", "pair"},
+        "label sets": {"multilabel"},
         "numbers": {"regression"}, "tokens": {"language-modelling"},
     }  # fmt: skip
     rows = rows_of("decoders")

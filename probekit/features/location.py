@@ -28,6 +28,7 @@ from probekit.store.find import Wanted
 from probekit.store.labels import LabelFile, labels_of
 from probekit.tasks import TASKS, Task, TextOptions, get_task, is_called, is_own
 from probekit.tasks.sentences import Sentences, Split
+from probekit.tasks.spans import behind, with_made
 from probekit.tasks.split_parts import read_split
 from probekit.tasks.user_files import OwnCorpus
 
@@ -135,7 +136,8 @@ class Location(TextOptions):
         wanted, root = self.wanted(model, task, label), typed_path(self.cache)
         folders = wanted.of_model(list_entries(root))
         if not (folders if wanted.text else wanted.of_task(folders)):  # own text is not read here
-            find_entries(root, wanted, split, self.entry, arrays=(TOKENS,) if tokens else ())
+            arrays = _read_arrays(task, tokens=True) if tokens else ()
+            find_entries(root, wanted, split, self.entry, arrays=arrays)
 
     def wanted(self, model: PathName, task: Task, label: str | None = None) -> Wanted:
         """Return whose entries are meant.
@@ -223,13 +225,14 @@ def task_of_entries(name: str, entries: Sequence[Entry], label: str | None) -> T
     for file in files:
         first.setdefault(file.column, file)
     if label is not None:
-        choose(f"label column of {name}", label, first)
-        first = {label: first[label], **first}
+        column = behind(label)[0]
+        choose(f"label column of {name}", column, first)
+        first = {column: first[column], **first}
     kind = cast(KindName, entries[0].manifest.kind)
     # The labels of language modelling are its own text; no file holds them.
     unstored = {"token": "perplexity"} if KINDS[kind].targets == "vocabulary" else {}
     metrics = {column: file.metric for column, file in first.items()}
-    return Task(
+    task = Task(
         name=name,
         slug=name,
         metrics=metrics or unstored,
@@ -238,6 +241,7 @@ def task_of_entries(name: str, entries: Sequence[Entry], label: str | None) -> T
         kind=kind,
         corpus=_absent,
     )
+    return task if label is None else with_made(task, label)
 
 
 def _opened(path: Path) -> Entry | None:
@@ -287,6 +291,12 @@ def find_split_entries(
     return about, given
 
 
+def _read_arrays(task: Task, *, tokens: bool) -> tuple[str, ...]:
+    """Return the arrays of which one is read; ``tokens`` of whole texts, if a token head reads."""
+    own = KINDS[task.kinds[task.columns[0]]].own_rows
+    return (own,) if own is not None else (TOKENS,) if tokens else POOLED
+
+
 def _check_labelled(task: Task) -> None:
     if not task.columns:
         raise DataError(f"task {task.name!r} has no labels to train on.")
@@ -306,8 +316,7 @@ def _entries(
     root, wanted = typed_path(location.cache), location.wanted(model, task, label)
     folders = wanted.of_task(wanted.of_model(list_entries(root)))
     present = {folder.split for folder in folders} - {"train", fit_on}
-    own = KINDS[task.kinds[task.columns[0]]].own_rows
-    arrays = (TOKENS,) if tokens else POOLED if own is None else (own,)
+    arrays = _read_arrays(task, tokens=tokens)
     find = partial(find_entries, root, wanted, entry=location.entry, arrays=arrays)
     by_split = {"train": find(fit_on)}
     for split in [name for name in known if name in present]:

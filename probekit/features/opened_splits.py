@@ -77,6 +77,9 @@ def open_features(
             has no groups.
         UnknownNameError: no such task or column.
     """
+    for name, share in (("label_noise", label_noise), ("positives", positives)):
+        if share is not None and not 0 < share < 1:
+            raise OptionError(f"{name} must be a number between 0 and 1; found {share!r}.")
     location = Location() if location is None else location
     made_by = None if token_head is None else parse("token head", token_head, TOKEN_HEADS)
     about, entries = find_split_entries(
@@ -200,5 +203,11 @@ def _labels(
         if fresh is None
         else fresh.labels.keys() >= set(behind(column))
     )
-    there = needed or stored
-    return load_labels(entry, column, fresh, kind) if there else None
+    if not (needed or stored):
+        return None
+    labels = load_labels(entry, column, fresh, kind)
+    if labels.spans is None or len(labels.spans.places):
+        return labels
+    if needed:
+        raise DataError(f"{labels.where}: no span has a label.")
+    return None

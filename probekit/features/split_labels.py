@@ -48,18 +48,18 @@ class Spans:
         """Return the spans of the targets of each example, and the label of each target.
 
         Raises:
-            DataError: there is no target, one lies outside its sentence, or pairs are among single
-                spans.
+            DataError: a target lies outside its sentence, or pairs are among single spans.
         """
         read = [[parsed(target) for target in of_example] for of_example in targets]
         flat = [target for of_example in read for target in of_example]
         sides = {len(places) for places, _ in flat}
-        if len(sides) != 1:
-            what = "no span has a label" if not sides else "pairs of spans among single spans"
-            raise DataError(f"{where}: {what}.")
-        places = np.array([places for places, _ in flat], np.int64)
+        if len(sides) > 1:
+            raise DataError(f"{where}: pairs of spans among single spans.")
+        places = np.array([places for places, _ in flat], np.int64).reshape(
+            len(flat), max(sides, default=1), 2
+        )
         counts = np.array([*map(len, read)], np.int64)
-        if (places[..., 1].max(1) > np.repeat(n_words, counts)).any():
+        if flat and (places[..., 1].max(1) > np.repeat(n_words, counts)).any():
             raise DataError(f"{where}: a span lies outside its sentence; extract the text again.")
         return cls(places, bounds_of(counts)), [label for _, label in flat]
 
@@ -174,6 +174,13 @@ def _made(column: str, first: Labels, others: Sequence[Labels], where: str) -> L
             raise DataError(
                 f"{where}: example {name!r} has unlike numbers of labels in the columns "
                 f"{', '.join(behind(column))}; extract the text again."
+            )
+        words, heads = len(of_example[0]), of_example[1] if others else ()
+        wrong = next((head for head in heads if head.isdecimal() and int(head) > words), None)
+        if wrong is not None:
+            raise DataError(
+                f"{where}: example {name!r} has {words} words, and one of them has the head "
+                f"{wrong}; correct the file, and extract it again."
             )
     return {name: made_targets(column, *of_example) for name, of_example in rows.items()}
 

@@ -95,10 +95,14 @@ def parsed(target: str) -> tuple[Places, str]:
 
 
 def has_targets(fields: Fields) -> bool:
-    """Say whether columns are edge-probing JSON: lists of targets, the first with a ``span1``."""
-    lists = (row for row in fields.values.get(TARGETS, ()) if isinstance(row, list) and row)
-    first = next(lists, [None])[0]
-    return isinstance(first, dict) and "span1" in first
+    """Say whether columns are edge-probing JSON, with objects as ``targets``."""
+    rows = fields.values.get(TARGETS, ())
+    return any(isinstance(each, dict) for row in rows for each in _listed(row))
+
+
+def _listed(row: Any) -> list[Any]:
+    """Return the targets of a row, one that stands without a list as well."""
+    return row if isinstance(row, list) else [] if row is None else [row]
 
 
 def read_targets(fields: Fields, choice: Choice) -> Sentences:
@@ -113,28 +117,29 @@ def read_targets(fields: Fields, choice: Choice) -> Sentences:
         OptionError, UnknownNameError: the choice of columns is left open, or names none.
     """
     index = next(filter(_INDEX.fullmatch, fields.values), None)
-    listed = has_targets(fields)
-    if not listed and index is None:
+    listed = TARGETS in fields.values and (index is None or has_targets(fields))
+    if not listed and index is None and not choice.optional:
         raise DataError(
             f"{fields.where}: kind span reads JSON records of a text and its 'targets' (span1, "
             "span2, label), or a table with a text, a 'target index' and a label; found the "
             f"columns {', '.join(fields.values)}."
         )
     left = {name: cells for name, cells in fields.values.items() if name not in (TARGETS, index)}
-    asked = replace(choice, kind="sentence", optional=listed)
+    asked = replace(choice, kind="sentence", optional=listed or choice.optional)
     columns = choose_columns(replace(fields, values=left), asked)
     sentences, sides = [], set()
     for n, line in enumerate(fields.lines):
         words = _BLANKS.split(str(fields.values[columns.texts[0]][n] or "").strip(" \t"))
-        if index is not None and not listed:
+        given: list[Any] = []
+        if listed:
+            given = _listed(fields.values[TARGETS][n])
+        elif index is not None:
             given = [_indexed(fields, n, index, columns.label)]
-        else:
-            given = fields.values[TARGETS][n] or []
         targets = [target for each in given if (target := _target(fields, n, each, len(words)))]
         sides |= {target.partition(" ")[0].count(",") for target in targets}
         if len(sides) > 1:
             raise fields.fault(n, "a pair of spans among single spans; keep them in files apart.")
-        named = {columns.label or "label": tuple(targets)}
+        named = {columns.label or "label": tuple(targets)} if listed or index is not None else {}
         lines, id = (line,) * len(words), fields.id_of(n)
         sentences.append(Sentence(tuple(words), named, lines, id, groups=fields.groups_of(n)))
     return fields.sentences(sentences)

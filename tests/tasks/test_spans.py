@@ -66,6 +66,7 @@ def test_a_word_is_labelled_by_its_index(tmp_path):
         ({"span1": "0", "label": "x"}, "one past its last"),
         ({"span1": [0, 1], "label": ["x", "y"]}, "kind span has one label"),
         ({"label": "x"}, "has no 'span1'"),
+        ("0:1 x", "has no 'span1'"),
         ({"span1": [0, 1], "span2": [1, 2], "label": "x"}, "a pair of spans among single spans"),
     ],
 )
@@ -74,6 +75,17 @@ def test_targets_that_are_none_are_refused_with_their_line(tmp_path, target, mes
     path = save(tmp_path, first, {"text": "a b", "targets": [target]})
     with pytest.raises(DataError, match=f"line 2.*{message}"):
         get_task(path).read("train")
+
+
+def test_a_split_without_targets_is_one_without_labels(tmp_path):
+    one = {"span1": [0, 1], "label": "x"}
+    save(tmp_path, {"text": "a b", "targets": one}, {"text": "c d", "targets": []})
+    save(tmp_path, {"text": "e f"}, name="dev.jsonl")
+    save(tmp_path, {"text": "g h", "targets": []}, name="test.jsonl")
+    task = get_task(tmp_path)
+    assert task.read("train").labels["label"] == (("0:1 x",), ())
+    assert not task.read("dev").labels
+    assert task.read("test").labels["label"] == ((),)
 
 
 def test_other_files_are_no_spans(tmp_path):

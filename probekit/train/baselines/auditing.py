@@ -10,7 +10,7 @@ from typing import Any, Literal
 from probekit.base.kinds import KINDS
 from probekit.base.registry import choose
 from probekit.errors import DataError, EntryNotFoundError, OptionError, RecordError
-from probekit.features import Location
+from probekit.features import Location, Splits
 from probekit.metrics import scale_of
 from probekit.results import Record
 from probekit.results.comparison import Judged
@@ -156,7 +156,7 @@ def audit(
     choose("split", shown, SCORE_OF)
     _check_predicted(run.records, run.text, "run the same command again with --predictions")
     plan = [_spec(record, run.text) for record in run.records]
-    splits = open_splits(plan[0], location)
+    splits, of_run = _opened(plan[0], first.entry, location)
     kind = KINDS[splits.kind]
     if kind.targets != "classes":
         raise OptionError(f"an audit is of classes, and {first.label} is of kind {kind.name}.")
@@ -171,7 +171,7 @@ def audit(
     )
     notes = _notes(run.records, shown)
     try:
-        by_name["embeddings"] = train([_embeddings(spec) for spec in plan], location=location)
+        by_name["embeddings"] = train([_embeddings(spec) for spec in plan], location=of_run)
     except (DataError, EntryNotFoundError, OptionError) as error:
         notes.append(f"embeddings alone were not read: {error}")
     if not any(spec.tunes for spec in plan):
@@ -182,6 +182,15 @@ def audit(
     for name, records in by_name.items():
         _check_predicted(records, f"{out}: {name}", f"delete {out} and run the audit again")
     return _audited(run, by_name, shown, notes)
+
+
+def _opened(spec: TrainSpec, entry: str, location: Location) -> tuple[Splits, Location]:
+    """Return the features of a run, and where they are: its own where several entries match."""
+    try:
+        return open_splits(spec, location), location
+    except EntryNotFoundError:
+        own = replace(location, entry=entry)
+        return open_splits(spec, own), own
 
 
 def _check_predicted(records: Sequence[Record], what: str, remedy: str) -> None:

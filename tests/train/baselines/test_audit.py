@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from probekit import Location, TrainSpec, sweep
-from probekit.errors import OptionError, RecordError, UnknownNameError
+from probekit import Location, TrainSpec, open_features, sweep
+from probekit.errors import EntryNotFoundError, OptionError, RecordError, UnknownNameError
 from probekit.results import load_records
 from probekit.results.comparison import choose_run
 from probekit.train.baselines.auditing import audit, audit_table
@@ -121,3 +121,20 @@ def test_what_cannot_be_compared_is_no_pass(tmp_path):
         file.unlink()
     with pytest.raises(RecordError, match=r"has no predictions.*delete .* and run the audit again"):
         audit(run, out=out, location=location)
+
+
+def test_of_several_entries_that_of_the_run_is_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = tiny.build("bert", tmp_path / "tiny")
+    texts = write(tmp_path / "texts", "word")
+    splits = ("train", "dev", "test")
+    entries = entries_of(model, texts, "cache", splits, layers="0,3", **OWN)
+    spec = TrainSpec(model="tiny", task=str(texts), head="last", layers="3")
+    sweep(spec, out="runs.jsonl", location=Location(cache="cache"), predictions=True)
+    entries_of(model, texts, "cache", splits, layers="0,3", max_length=12, **OWN)
+    location = Location(cache="cache")
+    with pytest.raises(EntryNotFoundError, match="entries match"):
+        open_features("tiny", texts, location=location)
+    audit(choose_run("runs.jsonl"), out=tmp_path / "audit.jsonl", location=location)
+    (embeddings,) = (r for r in load_records("audit.jsonl") if r.layers == (0,))
+    assert embeddings.entry == entries[0].manifest.key

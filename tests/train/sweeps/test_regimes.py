@@ -77,6 +77,9 @@ def test_runs_under_both_are_told_apart(cached, tmp_path):
 def test_shares_are_between_0_and_1(cached, options):
     with pytest.raises(OptionError, match="a number between 0 and 1"):
         TrainSpec(**cached[0], head="last", **options)
+    if "a" not in options.values():
+        with pytest.raises(OptionError, match="a number between 0 and 1"):
+            opened(cached, **options)
 
 
 def test_what_has_no_classes_has_no_noise(tmp_path):

@@ -158,3 +158,27 @@ def test_splits_of_pairs_and_of_single_spans_do_not_mix(cached, tmp_path):
     entries_of(model, mixed, cache, ("train", "dev"), kind="span", label=None)
     with pytest.raises(DataError, match="one split has pairs of spans"):
         open_features(model, mixed, location=Location(cache=cache))
+
+
+def test_a_dev_without_labels_is_none_and_train_needs_them(cached, tmp_path):
+    folders, model, _ = cached
+    bare, cache = tmp_path / "bare", tmp_path / "cache"
+    bare.mkdir()
+    text = (folders[False] / "train.jsonl").read_text("utf-8")
+    (bare / "train.jsonl").write_text(text, "utf-8")
+    (bare / "dev.jsonl").write_text('{"text": "the cat", "targets": []}\n', "utf-8")
+    entries = entries_of(model, bare, cache, ("train", "dev"), kind="span", label=None)
+    assert [*open_features(entries, location=Location(cache=cache)).labels] == ["train"]
+    spec = TrainSpec(model=str(model), task=str(bare), head="last", hold_out=0.3)
+    (record,) = sweep([spec], location=Location(cache=cache), out=tmp_path / "runs.jsonl")
+    assert record.eval_score > 0.5
+    with pytest.raises(DataError, match="no span has a label"):
+        open_features(model, bare, location=Location(cache=cache), fit_on="dev")
+
+
+def test_a_head_outside_its_sentence_is_told(tmp_path):
+    model, path = tiny.build("bert", tmp_path / "tiny"), tmp_path / "train.conllu"
+    path.write_text("".join(f"{n}\tcat\t_\tX\t_\t_\t{2 * n}\tdep\t_\t_\n" for n in (1, 2, 3)))
+    (entry,) = entries_of(model, path, tmp_path / "cache", label="arcs:deprel")
+    with pytest.raises(DataError, match="has 3 words, and one of them has the head 4"):
+        open_features(entry, label="arcs:deprel", location=Location(cache=tmp_path / "cache"))

@@ -63,7 +63,6 @@ def predict(
     from probekit.tasks import TextOptions
     from probekit.train.saved.head import TrainedHead
     from probekit.train.saved.items import file_items, line_items
-    from probekit.train.saved.labelling import predict as label_texts
     from probekit.train.saved.labelling import predict_tokens
 
     on_page = {} if page is None else _page_heads(head, page, tokens=tokens, json=json)
@@ -81,6 +80,15 @@ def predict(
     if tokens:
         _show_tokens(items, predict_tokens(trained, items, **how), json=json)
         return
+    _show_labels(trained, items, how, json=json)
+
+
+def _show_labels(
+    trained: "TrainedHead", items: "Sequence[Item]", how: Mapping[str, Any], *, json: bool
+) -> None:
+    """Print the label of each text, or of each of its words."""
+    from probekit.train.saved.labelling import predict as label_texts
+
     if json and trained.labels:
         surely = label_texts(trained, items, probabilities=True, **how)
         print_json([_row(item, *astuple(pair)) for item, pair in zip(items, surely, strict=True)])

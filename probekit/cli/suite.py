@@ -1,57 +1,46 @@
 """``probekit suite``: all tasks of a suite, at every layer."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from probekit.base.registry import Panel
+from probekit.base.registry import Panel, option
 from probekit.cli import arguments
 from probekit.cli.arguments import Json, split_list
 from probekit.cli.output import print_json, progress_wanted, show
+from probekit.cli.spread import spread
 from probekit.tasks.suites import SUITES
 
 
+@dataclass(frozen=True, kw_only=True)
+class SuiteOptions:
+    """How the tasks of a suite are run."""
+
+    tasks: str | None = option(None, "Only these, separated by commas.")
+    layers: str = option("all", "Layers to store and to probe: all, -1, 0,4,8.")
+    head: str = option("last", "Head at each layer.")
+    protocol: str | None = option(
+        None, "sae-probes: logistic regression as its runner fits it.", Panel.FITTED
+    )
+    shots: int | None = option(None, "K: draw K x classes training texts.")
+    label_noise: float | None = option(None, "Replace this share of train's labels.")
+    positives: float | None = option(None, "Share of train that has the last of two classes.")
+    out: Path | None = option(
+        None, "Records file; runs/<model>/suite-<name>.jsonl if unset.", Panel.KEPT
+    )
+
+
+@spread
 def suite(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"{', '.join(SUITES)}.")],
     model: arguments.Model,
     data: arguments.Data = None,
-    tasks: Annotated[
-        str | None, typer.Option("--tasks", help="Only these, separated by commas.")
-    ] = None,
-    layers: Annotated[
-        str, typer.Option("--layers", help="Layers to store and to probe: all, -1, 0,4,8.")
-    ] = "all",
-    head: Annotated[str, typer.Option("--head", help="Head at each layer.")] = "last",
-    protocol: Annotated[
-        str | None,
-        typer.Option(
-            "--protocol",
-            help="sae-probes: logistic regression as its runner fits it.",
-            rich_help_panel=Panel.FITTED,
-        ),
-    ] = None,
-    shots: Annotated[
-        int | None, typer.Option("--shots", help="K: draw K x classes training texts.")
-    ] = None,
-    label_noise: Annotated[
-        float | None,
-        typer.Option("--label-noise", help="Replace this share of train's labels."),
-    ] = None,
-    positives: Annotated[
-        float | None,
-        typer.Option("--positives", help="Share of train that has the last of two classes."),
-    ] = None,
     cache: arguments.Cache = Path("cache"),
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help="Records file; runs/<model>/suite-<name>.jsonl if unset.",
-            rich_help_panel=Panel.KEPT,
-        ),
-    ] = None,
     workers: arguments.Workers = 1,
+    *,
+    asked: SuiteOptions,
     json: Json = False,
 ) -> None:
     """Extract every task of a suite, train a probe at each layer, print means over the tasks.
@@ -63,18 +52,18 @@ def suite(
     from probekit.store.layout import model_slug
     from probekit.train.sweeps.run_suite import run_suite  # with torch
 
-    regime = {"shots": shots, "label_noise": label_noise, "positives": positives}
-    file = out or Path("runs") / model_slug(model) / f"suite-{name}.jsonl"
+    regime = {key: getattr(asked, key) for key in ("shots", "label_noise", "positives")}
+    file = asked.out or Path("runs") / model_slug(model) / f"suite-{name}.jsonl"
     records = run_suite(
         name,
         model,
         out=file,
         data=data,
-        tasks=None if tasks is None else split_list(tasks),
-        layers=layers,
-        head=head,
-        protocol=protocol,
-        options={name: value for name, value in regime.items() if value is not None},
+        tasks=None if asked.tasks is None else split_list(asked.tasks),
+        layers=asked.layers,
+        head=asked.head,
+        protocol=asked.protocol,
+        options={key: value for key, value in regime.items() if value is not None},
         cache=cache,
         workers=workers,
         progress=progress_wanted(),

@@ -77,9 +77,6 @@ def open_features(
             has no groups.
         UnknownNameError: no such task or column.
     """
-    for name, share in (("label_noise", label_noise), ("positives", positives)):
-        if share is not None and not 0 < share < 1:
-            raise OptionError(f"{name} must be a number between 0 and 1; found {share!r}.")
     location = Location() if location is None else location
     made_by = None if token_head is None else parse("token head", token_head, TOKEN_HEADS)
     about, entries = find_split_entries(
@@ -87,21 +84,8 @@ def open_features(
     )
     column = about.columns[0]  # the one asked for, by the name that an index stands for
     kind = about.kinds[column]
-    if made_by is not None and KINDS[kind].per not in ("text", "span"):
-        raise OptionError(
-            f"--token-head {token_head} makes one row of a whole text, or of a span, and these "
-            f"labels ({kind}) have rows of their own. Leave it out."
-        )
-    labels, documents = {}, {}
-    for split, entry in entries.items():
-        fresh = _fresh(entry, about, kind, location)
-        split_labels = _labels(entry, kind, column, fresh, needed=split == "train")
-        if split_labels is not None:
-            labels[split] = split_labels
-            documents[split] = load_documents(entry, fresh)
-    pairs = {of.spans.places.shape[1] == 2 for of in labels.values() if of.spans is not None}
-    if pairs or made_by is not None:
-        made_by = _joining(MeanTokens() if made_by is None else made_by, pairs)
+    labels, documents = _read_labels(entries, about, kind, column, location)
+    made_by = _row_maker(made_by, kind, labels)
     train_classes = _classes(labels, kind)
     known = set(train_classes.names) <= set(classes)
     label_map = LabelMap(tuple(classes)) if known else train_classes
@@ -111,14 +95,9 @@ def open_features(
     if control is not None:
         labels = control_labels(entries, labels, kind, seed=control)
     if label_noise is not None:
-        if KINDS[kind].targets != "classes":
-            raise OptionError(f"--label-noise replaces classes, and these labels are {kind}.")
-        labels["train"] = noisy_labels(labels["train"], label_noise)
-    if positives is not None and (KINDS[kind].per != "text" or len(label_map) != 2):
-        raise OptionError(
-            f"--positives is for texts of two classes, and {column!r} ({kind}) has "
-            f"{len(label_map)}."
-        )
+        labels["train"] = _noisy(labels["train"], kind, label_noise)
+    if positives is not None:
+        _check_positives(positives, kind, label_map)
     groups: Mapping[str, Sequence[str]] = {}
     resampled = {split: known for split, known in documents.items() if known is not None}
     if group is not None:
@@ -158,25 +137,74 @@ def _classes(labels: Mapping[str, SplitLabels], kind: KindName) -> LabelMap:
     return LabelMap(tuple(sorted(names)))
 
 
-def _joining(token_head: TokenHeadSpec, pairs: set[bool]) -> TokenHeadSpec:
-    """Return a token head that joins the rows of both spans where labels are of pairs.
+def _noisy(labels: SplitLabels, kind: KindName, share: float) -> SplitLabels:
+    """Return labels of which a share are replaced; errors are those of `open_features`."""
+    _check_share("label_noise", share)
+    if KINDS[kind].targets != "classes":
+        raise OptionError(f"--label-noise replaces classes, and these labels are {kind}.")
+    return noisy_labels(labels, share)
+
+
+def _check_positives(share: float, kind: KindName, classes: LabelMap) -> None:
+    _check_share("positives", share)
+    if KINDS[kind].per != "text" or len(classes) != 2:
+        raise OptionError(
+            f"--positives is for texts of two classes, and these labels ({kind}) have "
+            f"{len(classes)}."
+        )
+
+
+def _check_share(name: str, share: float) -> None:
+    if not 0 < share < 1:
+        raise OptionError(f"{name} must be a number between 0 and 1; found {share!r}.")
+
+
+def _read_labels(
+    entries: Mapping[str, Entry], task: Task, kind: KindName, column: str, location: Location
+) -> tuple[dict[str, SplitLabels], dict[str, SentenceGroups | None]]:
+    """Return the labels of each split that has any, and the documents of these splits."""
+    labels, documents = {}, {}
+    for split, entry in entries.items():
+        fresh = _fresh(entry, task, kind, location)
+        split_labels = _labels(entry, kind, column, fresh, needed=split == "train")
+        if split_labels is not None:
+            labels[split] = split_labels
+            documents[split] = load_documents(entry, fresh)
+    return labels, documents
+
+
+def _row_maker(
+    asked: TokenHeadSpec | None, kind: KindName, labels: Mapping[str, SplitLabels]
+) -> TokenHeadSpec | None:
+    """Return what makes rows of tokens or words; of spans their mean unless told otherwise.
 
     Raises:
-        OptionError: it joins what is single, or would fuse the layers of pairs last.
+        OptionError: labels of words; or it joins what is single, or would fuse the layers of pairs
+            last.
         DataError: labels are of pairs in one split, and of single spans in another.
     """
+    if KINDS[kind].per != "span":
+        if asked is not None and KINDS[kind].per != "text":
+            raise OptionError(
+                f"--token-head {asked.name} makes one row of a whole text, or of a span, and these "
+                f"labels ({kind}) have rows of their own. Leave it out."
+            )
+        pairs = {False}
+    else:
+        pairs = {of.spans.places.shape[1] == 2 for of in labels.values() if of.spans is not None}
+        asked = MeanTokens() if asked is None else asked
     if len(pairs) > 1:
         raise DataError("one split has pairs of spans, and another single spans.")
-    if pairs != {True}:
-        if token_head.pair is not None:
+    if asked is None or True not in pairs:
+        if asked is not None and asked.pair is not None:
             raise OptionError(
-                f"pair={token_head.pair} joins both spans of a pair, and these labels are of "
-                "single ones. Leave it out."
+                f"pair={asked.pair} joins both spans of a pair, and these labels are of single "
+                "ones. Leave it out."
             )
-        return token_head
-    if token_head.order == "layers-first":
+        return asked
+    if asked.order == "layers-first":
         raise OptionError("order=layers-first reads single spans; these labels are of pairs.")
-    return replace(token_head, pair=token_head.pair or "concat")
+    return replace(asked, pair=asked.pair or "concat")
 
 
 def _fresh(entry: Entry, task: Task, kind: KindName, location: Location) -> Split | None:

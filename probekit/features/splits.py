@@ -18,7 +18,7 @@ from probekit.base.numbers import bounds_of, numpy_generator
 from probekit.base.registry import choose
 from probekit.errors import OptionError
 from probekit.features.duplicates import Wording, hashed_wordings, left_of_train
-from probekit.features.pooled_tokens import PooledRows, pooled_spans, pooled_texts
+from probekit.features.pooled_tokens import pooled_spans, pooled_texts
 from probekit.features.rows import (
     EntryRows,
     LayerRows,
@@ -246,27 +246,7 @@ class Splits:
         choose(f"split with labels of {self.task.name}", split, self.labels)
         entry, labels = self.entries[split], self.labels[split]
         examples, manifest, per = entry.examples, entry.manifest, KINDS[self.kind].per
-        if self.token_head is not None:
-            if pooling is not None:
-                raise OptionError(
-                    f"pooling {pooling!r} has no effect on spans, nor beside a token head."
-                )
-            array: FeatureArray = (
-                pooled_texts(entry, self.token_head)
-                if labels.spans is None
-                else pooled_spans(entry, self.token_head, labels.spans)
-            )
-            rows = np.arange(array.rows)
-        else:
-            array = entry.arrays[choose_array(entry, self.kind, pooling)]
-            rows = examples.pooled_start.astype(np.int64)
-        if per == "text":
-            bounds, valid = np.arange(len(rows) + 1), np.ones(len(rows), bool)
-        elif labels.spans is not None:
-            assert isinstance(array, PooledRows)
-            bounds, valid = labels.spans.bounds, array.are_filled
-        else:
-            rows, bounds, valid = examples.rows, bounds_of(examples.n_rows), examples.valid
+        array, rows, bounds, valid = self._rows(entry, labels, pooling)
         keep = valid if valid_only else np.ones(len(valid), bool)
         if per == "word":
             keep = keep & labels.given
@@ -303,6 +283,35 @@ class Splits:
                 normed_layer=manifest.n_blocks if manifest.final_norm else None,
             ),
         )
+
+    def _rows(
+        self, entry: Entry, labels: SplitLabels, pooling: str | None
+    ) -> tuple[
+        FeatureArray,
+        Int64[np.ndarray, " rows"],
+        Int64[np.ndarray, " bounds"],
+        Bool[np.ndarray, " rows"],
+    ]:
+        """Return an array, its rows, where examples begin in these, and which rows are of any use.
+
+        Errors are those of `view`.
+        """
+        examples = entry.examples
+        if self.token_head is None:
+            array = entry.arrays[choose_array(entry, self.kind, pooling)]
+            if KINDS[self.kind].per != "text":
+                return array, examples.rows, bounds_of(examples.n_rows), examples.valid
+            rows = examples.pooled_start.astype(np.int64)
+            return array, rows, np.arange(len(rows) + 1), np.ones(len(rows), bool)
+        if pooling is not None:
+            raise OptionError(
+                f"pooling {pooling!r} has no effect on spans, nor beside a token head."
+            )
+        if labels.spans is not None:
+            made = pooled_spans(entry, self.token_head, labels.spans)
+            return made, np.arange(made.rows), labels.spans.bounds, made.are_filled
+        made = pooled_texts(entry, self.token_head)
+        return made, np.arange(made.rows), np.arange(made.rows + 1), np.ones(made.rows, bool)
 
     def numpy(
         self, split: str, layer: int, *, pooling: str | None = None, valid_only: bool = False

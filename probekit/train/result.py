@@ -169,11 +169,7 @@ def freeze(
         best_step=best.step,
         best_epoch=best.step / max(stream.steps_per_epoch, 1),
         test_score=scores.get("test", {}).get(metric),
-        scores={
-            f"{split}/{name}": score
-            for split, by_name in scores.items()
-            for name, score in by_name.items()
-        },
+        scores={f"{split}/{name}": n for split, of in scores.items() for name, n in of.items()},
         curve=tuple(member.curve),
         **_layer_measures(member, counted, dev),
         diagnosis=diagnose(member, stream, dev.view),

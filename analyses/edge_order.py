@@ -2,9 +2,9 @@
 
 Tenney et al. 2019 (BERT rediscovers the NLP pipeline), section 3.2: a mixture of the layers up to
 each depth is scored, and the expected layer of a task is the mean of the depths, each weighted by
-what it adds (equation 2). Parts of speech are of words, dependencies of pairs (a word and its
-head), entities of spans; fitted on a tenth of the sentences of train. Coreference is left out: no
-corpus of it is at hand.
+what it adds (equation 2). Part-of-speech labels belong to words, dependencies to pairs (a word and
+its head), entities to spans. Probes are fitted on a tenth of train's sentences. Coreference is left
+out: no corpus was available.
 
     probekit extract MODEL ud/en_ewt --data DIR     # and conll
     python analyses/edge_order.py MODEL MODEL       # 25 minutes of one core for the smaller one
@@ -38,7 +38,7 @@ INTRODUCTION = """\
 Edge probing: a mixture of the layers up to each depth (`scalar-mix`), solved, accuracy on test in
 percent. The expected layer is the mean of the depths, each weighted by what it adds (Tenney et al.
 2019, equation 2). In brackets: 95 % bootstrap intervals over documents; \\*: not 0 at 5 %, Holm
-over the differences of a model. Entities are of another corpus than the other two."""
+over the differences of a model. Entities come from another corpus than the other two tasks."""
 
 Scores = Float64[np.ndarray, "samples depths"]
 
@@ -72,7 +72,7 @@ def main() -> None:
             where = Location(cache=args.cache)
             n_blocks = open_features(model, name, label, where).manifest.n_blocks
             records = run(product(spec, {"depth": depths(n_blocks)}))
-            # what treebanks share is resampled together; CoNLL's documents are others
+            # the two tasks of the treebank share documents, so they get the same draws
             found[task] = sampled(records, seed=int(name == "conll"))
         parts += [f"## {Path(model).stem}", *tables(found)]
     write(NAME, parts)

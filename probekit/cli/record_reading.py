@@ -283,7 +283,7 @@ class Probes:
     json: arguments.Json = False
 
     def records(self, runs: Sequence[Path]) -> "Sequence[Record]":
-        """Return the records of the heads, after a look at the other options."""
+        """Return the records of the heads; an unknown split is refused first."""
         from probekit.results.summaries.scored import SCORE_OF
 
         if self.split is not None:

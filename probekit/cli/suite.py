@@ -25,8 +25,12 @@ class SuiteOptions:
         None, "sae-probes: logistic regression as its runner fits it.", Panel.FITTED
     )
     shots: int | None = option(None, "K: draw K x classes training texts.")
-    label_noise: float | None = option(None, "Replace this share of train's labels.")
-    positives: float | None = option(None, "Share of train that has the last of two classes.")
+    label_noise: float | None = option(
+        None, "Replace this share of train's labels with another class."
+    )
+    positives: float | None = option(
+        None, "Two classes: the share of train that has the class that sorts last."
+    )
     out: Path | None = option(
         None, "Records file; runs/<model>/suite-<name>.jsonl if unset.", Panel.KEPT
     )

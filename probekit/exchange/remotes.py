@@ -1,4 +1,4 @@
-"""Remotes that entries are pushed to and pulled from: folders, buckets, data sets of the Hub."""
+"""Folders and data sets of the Hub as remotes of entries, and which remote a URL names."""
 
 import errno
 import os

@@ -28,7 +28,7 @@ from probekit.store.find import Wanted
 from probekit.store.labels import LabelFile, labels_of
 from probekit.tasks import TASKS, Task, TextOptions, get_task, is_called, is_own
 from probekit.tasks.sentences import Sentences, Split
-from probekit.tasks.spans import behind, with_made
+from probekit.tasks.spans import source_columns, with_derived
 from probekit.tasks.split_parts import read_split
 from probekit.tasks.user_files import OwnCorpus
 
@@ -225,7 +225,7 @@ def task_of_entries(name: str, entries: Sequence[Entry], label: str | None) -> T
     for file in files:
         first.setdefault(file.column, file)
     if label is not None:
-        column = behind(label)[0]
+        column = source_columns(label)[0]
         choose(f"label column of {name}", column, first)
         first = {column: first[column], **first}
     kind = cast(KindName, entries[0].manifest.kind)
@@ -241,7 +241,7 @@ def task_of_entries(name: str, entries: Sequence[Entry], label: str | None) -> T
         kind=kind,
         corpus=_absent,
     )
-    return task if label is None else with_made(task, label)
+    return with_derived(task, label)
 
 
 def _opened(path: Path) -> Entry | None:
@@ -292,7 +292,12 @@ def find_split_entries(
 
 
 def _read_arrays(task: Task, *, tokens: bool) -> tuple[str, ...]:
-    """Return the arrays of which one is read; ``tokens`` of whole texts, if a token head reads."""
+    """Return the arrays of which an entry must hold one.
+
+    Args:
+        task: its default label column says what has labels.
+        tokens: whole texts are read by a token head.
+    """
     own = KINDS[task.kinds[task.columns[0]]].own_rows
     return (own,) if own is not None else (TOKENS,) if tokens else POOLED
 

@@ -26,7 +26,7 @@ from probekit.store import Entry
 from probekit.store.labels import labels_for
 from probekit.tasks import Split, Task, is_own
 from probekit.tasks.schemes import NO_LABEL
-from probekit.tasks.spans import behind
+from probekit.tasks.spans import source_columns
 
 
 def open_features(
@@ -87,8 +87,8 @@ def open_features(
     labels, documents = _read_labels(entries, about, kind, column, location)
     made_by = _row_maker(made_by, kind, labels)
     train_classes = _classes(labels, kind)
-    known = set(train_classes.names) <= set(classes)
-    label_map = LabelMap(tuple(classes)) if known else train_classes
+    names = set(train_classes.names)
+    label_map = LabelMap(tuple(classes)) if names and names <= set(classes) else train_classes
     if label_map.names:
         for of_split in labels.values():  # here, and not in every view, so that it is said once
             warn_unseen(label_names(of_split.values), label_map, of_split.where)
@@ -198,8 +198,8 @@ def _row_maker(
     if asked is None or True not in pairs:
         if asked is not None and asked.pair is not None:
             raise OptionError(
-                f"pair={asked.pair} joins both spans of a pair, and these labels are of single "
-                "ones. Leave it out."
+                f"pair={asked.pair} joins the two spans of a pair, and these labels are not of "
+                "pairs. Leave it out."
             )
         return asked
     if asked.order == "layers-first":
@@ -227,9 +227,9 @@ def _labels(
     if KINDS[kind].targets == "vocabulary":
         return load_labels(entry, column, kind=kind)
     stored = (
-        all(labels_for(entry, name) for name in behind(column))
+        all(labels_for(entry, name) for name in source_columns(column))
         if fresh is None
-        else fresh.labels.keys() >= set(behind(column))
+        else fresh.labels.keys() >= set(source_columns(column))
     )
     if not (needed or stored):
         return None

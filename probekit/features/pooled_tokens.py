@@ -13,7 +13,7 @@ from probekit.base.kinds import TOKENS
 from probekit.base.numbers import Ragged, bounds_of, ragged_arange
 from probekit.data.encoded import encoded_of
 from probekit.errors import DataError, OptionError
-from probekit.features.split_labels import Spans
+from probekit.features.split_labels import TargetSpans
 from probekit.probe.token_heads.contract import PairPool, TokenHeadSpec, TokenPool
 from probekit.store import Entry, StoredRows
 from probekit.store.feature_array import FeatureArray, RowNumbers
@@ -47,7 +47,7 @@ def pooled_texts(entry: Entry, head: TokenHeadSpec) -> "PooledRows":
     return PooledRows(entry.arrays[TOKENS], head, len(examples), lambda: token_rows(examples))
 
 
-def pooled_spans(entry: Entry, head: TokenHeadSpec, spans: Spans) -> "PooledRows":
+def pooled_spans(entry: Entry, head: TokenHeadSpec, spans: TargetSpans) -> "PooledRows":
     """Return an array with a row for each target of an entry, made of the words of its spans."""
     starts, stops = spans.places.reshape(-1, 2).T
     examples, n_sides = entry.examples, spans.places.shape[1]
@@ -90,9 +90,7 @@ class PooledRows(FeatureArray):
             look_up: returns the rows in ``tokens`` of each run.
             n_runs: runs that make a row.
         """
-        width = tokens.dim
-        if head.fixed:
-            width = head.module(1, tokens.dim, torch.Generator()).width
+        width = head.row_width(tokens.dim)
         super().__init__(replace(tokens.spec, dtype="float32", dim=width), ())
         self.rows = n_rows
         self.tokens, self.head, self.n_runs, self._look_up = tokens, head, n_runs, look_up

@@ -21,7 +21,13 @@ from probekit.store import Entry
 from probekit.store.labels import labels_for, read_newest
 from probekit.tasks import Example, Split
 from probekit.tasks.schemes import NO_LABEL, is_number
-from probekit.tasks.spans import behind, made_targets, parsed
+from probekit.tasks.spans import (
+    derive_targets,
+    head_number,
+    is_derived,
+    parse_target,
+    source_columns,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +35,7 @@ _SHOWN = 5  # unseen names in a warning
 
 
 @dataclass(frozen=True, eq=False)
-class Spans:
+class TargetSpans:
     """What the targets of a column of spans are of.
 
     Attributes:
@@ -50,7 +56,7 @@ class Spans:
         Raises:
             DataError: a target lies outside its sentence, or pairs are among single spans.
         """
-        read = [[parsed(target) for target in of_example] for of_example in targets]
+        read = [[parse_target(target) for target in of_example] for of_example in targets]
         flat = [target for of_example in read for target in of_example]
         sides = {len(places) for places, _ in flat}
         if len(sides) > 1:
@@ -80,12 +86,16 @@ class SplitLabels:
     values: Sequence[Any]
     fingerprint: str
     where: str
-    spans: Spans | None = None
+    spans: TargetSpans | None = None
 
     @property
     def given(self) -> Bool[np.ndarray, " rows"]:
         """Which rows have a label."""
         return np.fromiter((value != NO_LABEL for value in self.values), bool, len(self.values))
+
+
+Labels = Mapping[str, Sequence[str]]
+"""The labels of a column by the id of the example."""
 
 
 def load_labels(
@@ -109,12 +119,12 @@ def load_labels(
     if KINDS[kind].targets == "vocabulary":
         return SplitLabels([], digest_stream([examples.targets.astype("<i4").tobytes()]), where)
     of_column = _read_stored if split is None else partial(_read_fresh, split=split)
-    names = behind(column)
+    names = source_columns(column)
     labels, origin = of_column(entry, names[0], where)
     where += f" from {origin}"
-    if names != (column,):
+    if is_derived(column):
         others = [of_column(entry, name, where)[0] for name in names[1:]]
-        labels = _made(column, labels, others, where)
+        labels = _derived(column, labels, others, where)
     if KINDS[kind].per == "text" and KINDS[kind].targets != "sets":
         counts = np.ones(len(examples), np.int64)
     elif KINDS[kind].per == "word":
@@ -129,13 +139,9 @@ def load_labels(
     )
     sets = [tuple(joined[start:stop]) for start, stop in bounds]
     if KINDS[kind].per == "span":
-        spans, joined = Spans.of(sets, examples.n_rows.astype(np.int64), where)
+        spans, joined = TargetSpans.of(sets, examples.n_rows.astype(np.int64), where)
         return SplitLabels(joined, fingerprint, where, spans)
     return SplitLabels(sets if KINDS[kind].targets == "sets" else joined, fingerprint, where)
-
-
-Labels = Mapping[str, Sequence[str]]
-"""The labels of a column by the id of the example."""
 
 
 def _read_fresh(entry: Entry, column: str, where: str, split: Split) -> tuple[Labels, str]:
@@ -162,7 +168,7 @@ def _read_stored(entry: Entry, column: str, where: str) -> tuple[Labels, str]:
     return dict(zip(stored.ids, stored.values, strict=True)), stored.file.path.name
 
 
-def _made(column: str, first: Labels, others: Sequence[Labels], where: str) -> Labels:
+def _derived(column: str, first: Labels, others: Sequence[Labels], where: str) -> Labels:
     """Return the targets that columns of words make.
 
     Raises:
@@ -173,16 +179,16 @@ def _made(column: str, first: Labels, others: Sequence[Labels], where: str) -> L
         if len({*map(len, of_example)}) > 1:
             raise DataError(
                 f"{where}: example {name!r} has unlike numbers of labels in the columns "
-                f"{', '.join(behind(column))}; extract the text again."
+                f"{', '.join(source_columns(column))}; extract the text again."
             )
         words, heads = len(of_example[0]), of_example[1] if others else ()
-        wrong = next((head for head in heads if head.isdecimal() and int(head) > words), None)
+        wrong = next((head for head in heads if (head_number(head) or 0) > words), None)
         if wrong is not None:
             raise DataError(
                 f"{where}: example {name!r} has {words} words, and one of them has the head "
                 f"{wrong}; correct the file, and extract it again."
             )
-    return {name: made_targets(column, *of_example) for name, of_example in rows.items()}
+    return {name: derive_targets(column, *of_example) for name, of_example in rows.items()}
 
 
 def join_labels(

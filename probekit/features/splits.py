@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Int64
 
 from probekit.base.fingerprint import digest
@@ -203,9 +202,8 @@ class Splits:
     @cached_property
     def dim(self) -> int:
         """Width of what a head reads of each layer: that of the states, or of rows made of them."""
-        made, dim = self.token_head, self.manifest.dim
-        fixed = made is not None and made.fixed
-        return made.module(1, dim, torch.Generator()).width if made and fixed else dim
+        dim = self.manifest.dim
+        return dim if self.token_head is None else self.token_head.row_width(dim)
 
     @property
     def n_outputs(self) -> int:

@@ -14,9 +14,10 @@ from probekit.base.numbers import bounds_of, ragged_arange
 from probekit.base.registry import choose
 from probekit.errors import DataError, OptionError
 from probekit.features.sentence_groups import SentenceGroups
-from probekit.features.split_labels import LabelMap, Spans
+from probekit.features.split_labels import LabelMap, TargetSpans
 from probekit.probe.normalization import RowFacts
 from probekit.probe.token_heads import TOKEN_HEADS
+from probekit.probe.token_heads.contract import TokenHeadSpec
 from probekit.store import Entry
 from probekit.store.feature_array import FeatureArray
 
@@ -67,7 +68,7 @@ class FeatureView:
     positions: Int64[np.ndarray, " examples"]
     groups: Int64[np.ndarray, " examples"] | None = None
     resampled: SentenceGroups | None = None
-    spans: Spans | None = None
+    spans: TargetSpans | None = None
     facts: RowFacts = field(default_factory=RowFacts)
 
     def __len__(self) -> int:
@@ -209,8 +210,8 @@ def choose_array(entry: Entry, kind: KindName, pooling: str | None) -> str:
     return array
 
 
-def settled_array(kind: KindName, pooling: str | None, token_head: object) -> str:
-    """Return the array of a run's rows, given the row of whole texts that was settled, if any."""
+def settled_array(kind: KindName, pooling: str | None, token_head: TokenHeadSpec | None) -> str:
+    """Return the array that rows are read from, given the settled pooling and token head."""
     of_texts = KINDS[kind].own_rows is None
     array = TOKENS if token_head is not None and of_texts else pooling or KINDS[kind].own_rows
     assert array is not None, "a pooling is settled for labels of whole texts"

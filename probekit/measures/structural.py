@@ -31,6 +31,7 @@ from probekit.measures.trees import (
 )
 from probekit.results.comparison.resampling import Bootstrap, Groups
 from probekit.results.tree_scores import LayerStructure, Structure
+from probekit.tasks.spans import head_number
 
 RANK, BATCH, EPOCHS, RATE = 128, 20, 40, 1e-3
 """Rows of the map; sentences of a step; epochs at most; Adam's rate at first."""
@@ -145,7 +146,8 @@ def _read(features: Splits, tags: Splits | None, split: str) -> _Split:
     for example, (start, stop) in enumerate(zip(view.offsets[:-1], view.offsets[1:], strict=True)):
         words = slice(int(start), int(stop))
         whole = np.array_equal(places[words], np.arange(stop - start))
-        given = [int(head) for head in heads[words].tolist() if head.isascii() and head.isdigit()]
+        numbers = map(head_number, heads[words].tolist())
+        given = [number for number in numbers if number is not None]
         tree = Tree.of(given, counted[words]) if whole and len(given) == stop - start else None
         if tree is not None and tree.counted.any():
             trees.append(tree)

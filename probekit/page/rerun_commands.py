@@ -87,7 +87,9 @@ def _of_script(record: Record) -> dict[str, Mapping[str, str]]:
 
 def _own_kind(manifest: Manifest) -> str | None:
     """Return the kind of an entry of the user's own data; None of a task that probekit knows."""
-    return None if manifest.task.partition("/")[0] in TASKS else manifest.kind
+    if manifest.task.partition("/")[0] in TASKS:
+        return None
+    return (manifest.read or {}).get("kind", manifest.kind)
 
 
 _OF_MODEL = ("random_init", "part", "quantize")

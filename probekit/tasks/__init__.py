@@ -24,7 +24,7 @@ from probekit.tasks.formats.text_lines import format_of
 from probekit.tasks.given_examples import GivenExamples, examples_task
 from probekit.tasks.hub_repository import hub_name, hub_task
 from probekit.tasks.sentences import Example, Split
-from probekit.tasks.spans import behind, with_made
+from probekit.tasks.spans import source_columns, with_derived
 from probekit.tasks.task import Choice, Family, Task, TextOptions, slugify
 from probekit.tasks.user_files import FORMATS, HASH, UserFiles, own_name, own_task
 
@@ -160,7 +160,7 @@ def get_task(
         HubError: a data set of the Hub cannot be loaded.
     """
     name, given = typed_name(name), {} if own is None else own.given
-    columns = () if label is None else behind(label)
+    columns = () if label is None else source_columns(label)
     # only CoNLL-U has the heads of words, and its reader is told of both columns
     choice = Choice(label=columns[0] if len(columns) == 1 else label, group=group, **given)
     if choice.kind is not None:
@@ -177,10 +177,10 @@ def get_task(
         if family.variant and not variant.replace("_", "").replace("-", "").isalnum():
             raise OptionError(f"{name}: {variant!r} is not a valid {family.variant.lower()} name.")
         task = _chosen(family.build(variant) if family.variant else family.build(), choice)
-        return task if label is None else with_made(task, label)
+        return with_derived(task, label)
     if (path := Path(name).expanduser()).exists():
         task = own_task(name, own_name(path), UserFiles.at(path, choice), by_text=True)
-        return task if label is None else with_made(task, label)
+        return with_derived(task, label)
     described = label is not None or bool(given)
     if described and hub_name(name) and format_of(Path(name)) not in FORMATS:
         return hub_task(name, choice)
@@ -233,7 +233,7 @@ def _chosen(task: Task, choice: Choice) -> Task:
     """Return a named task with the chosen label column first, which must be of a given kind."""
     choice.refuse(choice.given.keys() - {"kind"}, f"{task.name}, which has a fixed format")
     if choice.label is not None:
-        label = behind(choice.label)[0]
+        label = source_columns(choice.label)[0]
         choose(f"label column of {task.name}", label, task.kinds)
         first = {label: task.metrics[label]}
         task = replace(task, metrics={**first, **task.metrics})

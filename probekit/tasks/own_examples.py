@@ -30,7 +30,7 @@ from probekit.tasks.formats.word_columns import (
 )
 from probekit.tasks.schemes import NO_LABEL, NUMBERS, class_text, is_number, marks_among, trim
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
-from probekit.tasks.spans import behind, read_targets
+from probekit.tasks.spans import read_targets, source_columns
 from probekit.tasks.task import Choice
 
 logger = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ def read_conllu(path: Path, lines: Sequence[str], choice: Choice) -> Sentences:
     where = str(path)
     word = FIELDS[place_of(where, "--text", choice.text or "form", FIELDS)]
     if choice.label is not None and not choice.texts_alone:
-        named, *others = behind(choice.label)
+        named, *others = source_columns(choice.label)
         field, colon, name = named.partition(":")
         field = FIELDS[place_of(where, "--label", field if name else named, FIELDS)]
         label = f"{field}{colon}{name}" if name else field

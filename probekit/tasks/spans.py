@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from probekit.base.registry import choose
-from probekit.errors import DataError
+from probekit.errors import DataError, OptionError
 from probekit.tasks.column_choice import choose_columns
 from probekit.tasks.formats.fields import Fields
 from probekit.tasks.schemes import NO_LABEL, class_text, iob1_to_bio
@@ -24,33 +24,41 @@ TARGETS = "targets"
 """The column of targets in edge-probing JSON."""
 
 _BLANKS = re.compile("[ \t]+")
-_MADE = re.compile(r"(arcs|spans):(.+)")
+_DERIVED = re.compile(r"(arcs|spans):(.+)")
 _INDEX = re.compile(r"target[ _-]?(index|idx|position)", re.IGNORECASE)
 
 
-def behind(column: str) -> tuple[str, ...]:
-    """Return the label columns that a column is read from: itself, or those of what is made.
+def source_columns(column: str) -> tuple[str, ...]:
+    """Return the label columns that a column is read from: itself, or those behind a derived one.
 
     ``spans:ner`` are the spans of the tags ``ner``; ``arcs:deprel`` pairs each word with its head,
     under the word's label in ``deprel``.
     """
-    made = _MADE.fullmatch(column)
-    if made is None:
+    derived = _DERIVED.fullmatch(column)
+    if derived is None:
         return (column,)
-    return (made[2], "head") if made[1] == "arcs" else (made[2],)
+    return (derived[2], "head") if derived[1] == "arcs" else (derived[2],)
 
 
-def with_made(task: Task, column: str) -> Task:
-    """Return a task with a made column first; as it is for a column of its own.
+def is_derived(column: str | None) -> bool:
+    """Say whether a column is derived from others."""
+    return column is not None and _DERIVED.fullmatch(column) is not None
+
+
+def with_derived(task: Task, column: str | None) -> Task:
+    """Return a task with a derived column first; as it is for a column of its own, and for None.
 
     Raises:
-        UnknownNameError: the task lacks a column that it is made of.
+        UnknownNameError: the task lacks a column that it is derived from.
+        OptionError: spans of a column that holds no BIO tags.
     """
-    columns = behind(column)
-    if columns == (column,):
+    if column is None or not is_derived(column):
         return task
+    columns = source_columns(column)
     for name in columns:
         choose(f"label column of {task.name} (for --label {column})", name, task.kinds)
+    if column.startswith("spans:") and task.metrics[columns[0]] != "span-f1":
+        raise OptionError(f"--label {column}: {columns[0]!r} of {task.name} holds no BIO tags.")
     return replace(
         task,
         metrics={column: "accuracy", **task.metrics},
@@ -58,37 +66,43 @@ def with_made(task: Task, column: str) -> Task:
     )
 
 
-def made_targets(column: str, *rows: Sequence[str]) -> list[str]:
-    """Return the targets of a sentence, given its labels in the columns of ``behind``."""
+def derive_targets(column: str, *rows: Sequence[str]) -> list[str]:
+    """Return the targets of a sentence, given its labels in the columns of ``source_columns``."""
     if column.startswith("spans:"):
-        return _tagged(rows[0])
+        return _spans_of_tags(rows[0])
     labels, heads = rows
+    numbered = zip(labels, map(head_number, heads), strict=True)
     return [
-        written(((word, word + 1), (int(head) - 1, int(head))), label)
-        for word, (label, head) in enumerate(zip(labels, heads, strict=True))
-        if label != NO_LABEL and head.isascii() and head.isdigit() and int(head)
+        format_target(((word, word + 1), (head - 1, head)), label)
+        for word, (label, head) in enumerate(numbered)
+        if label != NO_LABEL and head
     ]
 
 
-def _tagged(tags: Sequence[str]) -> list[str]:
+def head_number(head: str) -> int | None:
+    """Return the number of a word's head, from 1, or 0 for the root; None where it has none."""
+    return int(head) if head.isascii() and head.isdigit() else None
+
+
+def _spans_of_tags(tags: Sequence[str]) -> list[str]:
     """Return the spans of BIO tags."""
     bio, targets, start = [*iob1_to_bio(tags), "O"], [], None
     for word, tag in enumerate(bio):
         if start is not None and not tag.startswith("I"):
-            targets.append(written(((start, word),), bio[start].partition("-")[2] or "span"))
+            targets.append(format_target(((start, word),), bio[start].partition("-")[2] or "span"))
             start = None
         if tag.startswith("B"):
             start = word
     return targets
 
 
-def written(places: Places, label: str) -> str:
+def format_target(places: Places, label: str) -> str:
     """Return a target as text."""
     return f"{','.join(f'{start}:{stop}' for start, stop in places)} {label}"
 
 
-def parsed(target: str) -> tuple[Places, str]:
-    """Return the spans and the label of what ``written`` wrote."""
+def parse_target(target: str) -> tuple[Places, str]:
+    """Return the spans and the label of what ``format_target`` wrote."""
     spans, _, label = target.partition(" ")
     ends = (span.partition(":") for span in spans.split(","))
     return tuple((int(start), int(stop)) for start, _, stop in ends), label
@@ -138,7 +152,7 @@ def read_targets(fields: Fields, choice: Choice) -> Sentences:
         targets = [target for each in given if (target := _target(fields, n, each, len(words)))]
         sides |= {target.partition(" ")[0].count(",") for target in targets}
         if len(sides) > 1:
-            raise fields.fault(n, "a pair of spans among single spans; keep them in files apart.")
+            raise fields.fault(n, "a pair of spans among single spans; put them in separate files.")
         named = {columns.label or "label": tuple(targets)} if listed or index is not None else {}
         lines, id = (line,) * len(words), fields.id_of(n)
         sentences.append(Sentence(tuple(words), named, lines, id, groups=fields.groups_of(n)))
@@ -151,7 +165,7 @@ def _indexed(fields: Fields, n: int, index: str, label: str | None) -> dict[str,
     try:
         word = int(str(value))
     except ValueError:
-        raise fields.fault(n, f"{value!r} in column {index!r} is no number of a word.") from None
+        raise fields.fault(n, f"{value!r} in column {index!r} is not a word index.") from None
     return {"span1": [word, word + 1], "label": label and fields.values[label][n]}
 
 
@@ -162,7 +176,7 @@ def _target(fields: Fields, n: int, given: Any, n_words: int) -> str | None:
     label = given.get("label")
     if isinstance(label, list):
         if len(label) > 1:
-            raise fields.fault(n, f"a target with the labels {label}; kind span has one label.")
+            raise fields.fault(n, f"the target has several labels, {label}; kind span allows one.")
         label = label[0] if label else None
     label = class_text(label)
     if label is None or label == "":
@@ -176,4 +190,4 @@ def _target(fields: Fields, n: int, given: Any, n_words: int) -> str | None:
                 f"the span {span!r} is not of this sentence of {n_words} words; a span is its "
                 "first word, counted from 0, and one past its last.",
             )
-    return written(tuple((start, stop) for start, stop in spans), str(label).strip())
+    return format_target(tuple((start, stop) for start, stop in spans), str(label).strip())

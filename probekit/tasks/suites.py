@@ -147,7 +147,7 @@ SUITES: Mapping[str, Suite] = {
         options={"hold_out": 0.2},
     ),
     "edges": Suite(
-        summary="parts of speech, arcs of UD English-EWT, entities of CoNLL-2003, your own spans",
+        summary="parts of speech and arcs of UD English-EWT, entities of CoNLL-2003, your spans",
         tasks=_edges,
         averaged=False,
     ),

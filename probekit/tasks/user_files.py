@@ -53,7 +53,7 @@ from probekit.tasks.schemes import (
     read_scheme,
 )
 from probekit.tasks.sentences import Corpus, Parts, Sentences
-from probekit.tasks.spans import behind
+from probekit.tasks.spans import is_derived
 from probekit.tasks.task import Choice, Task, slugify
 
 logger = logging.getLogger(__name__)
@@ -352,8 +352,7 @@ def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) 
     columns = ("token",) if kind.per == "prediction" else _label_columns(first)
     if label is not None and not columns:
         raise DataError(f"{first.where}: no labels in column {label!r}.")
-    made = label is not None and behind(label) != (label,)
-    named = label if made else next(iter(columns), label)
+    named = label if is_derived(label) else next(iter(columns), label)
     choice = replace(corpus.choice, label=named, optional=True, sign=first.sign)
     of_text: KindName = "tagging" if kind.per == "span" else kind.name
     text = assemble(name, split, first, kind=of_text, kinds={}).text_fingerprint()

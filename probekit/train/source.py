@@ -116,14 +116,14 @@ class TextLayout:
         view: the same examples, with their tokens or words as rows (and no targets).
     """
 
-    def __init__(self, rows: FeatureView) -> None:
+    def __init__(self, view: FeatureView) -> None:
         """Look up the tokens of each row."""
-        array = rows.array
+        array = view.array
         assert isinstance(array, PooledRows)
-        tokens, bounds = array.runs_of(rows.rows), rows.offsets * array.n_runs
+        tokens, bounds = array.runs_of(view.rows), view.offsets * array.n_runs
         self._lengths = Ragged(tokens.lengths, bounds)
         self.view = replace(
-            rows,
+            view,
             array=array.tokens,
             rows=tokens.values,
             offsets=tokens.bounds[bounds],

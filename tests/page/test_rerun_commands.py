@@ -1,5 +1,6 @@
 """The commands of a page make its records again: run in the same place, they find all of them."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -102,6 +103,20 @@ def test_own_texts_are_read_as_they_were(tmp_path, monkeypatch, kept, token_head
     assert "bert reviews.csv --kind sentence" in commands[0]
     extracted, _ = (done(*shlex.split(line)[1:]) for line in commands)
     assert extracted.err.count("complete already") == 1
+
+
+def test_own_spans_are_extracted_as_spans(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tiny.build("bert", Path("bert"))
+    spans = [{"span1": [n, n + 1], "label": "ab"[n]} for n in (0, 1)]
+    row = json.dumps({"text": "the cat sat", "targets": spans})
+    Path("own.jsonl").write_text(f"{row}\n" * 12, "utf-8")
+    done("extract", "bert", "own.jsonl")
+    done("depth", "bert", "own.jsonl", "--hold-out", "0.5", "--l2", "1", "--out", "runs.jsonl")
+    commands = page_data(load_records("runs.jsonl"), ReportOptions(samples=100))["commands"]
+    assert "bert own.jsonl --kind span" in commands[0]
+    extracted, trained = (done(*shlex.split(line)[1:]) for line in commands)
+    assert extracted.err.count("complete already") == 1 and "1 run" not in trained.err
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

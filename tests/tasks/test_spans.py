@@ -9,7 +9,7 @@ from seqeval.metrics.sequence_labeling import get_entities
 
 from probekit.errors import DataError, OptionError, UnknownNameError
 from probekit.tasks import TextOptions, get_task
-from probekit.tasks.spans import behind, made_targets, parsed, written
+from probekit.tasks.spans import derive_targets, format_target, parse_target, source_columns
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 CONLLU = """1\tShe\t_\tPRON\t_\t_\t2\tnsubj\t_\t_
@@ -45,7 +45,7 @@ def test_edge_probing_json_is_known_by_its_targets(tmp_path):
     labels, words = read(path)
     assert labels == (("0:1,2:4 A0", "3:4,0:2 A 1"), ())
     assert words == [("a", "b\u00a0c", "d", "e"), ("f", "g")]
-    assert [parsed(target)[1] for target in labels[0]] == ["A0", "A 1"]
+    assert [parse_target(target)[1] for target in labels[0]] == ["A0", "A 1"]
     assert read(path, kind="span") == (labels, words)
 
 
@@ -64,7 +64,7 @@ def test_a_word_is_labelled_by_its_index(tmp_path):
         ({"span1": [1, 1], "label": "x"}, "one past its last"),
         ({"span1": [True, 2], "label": "x"}, "one past its last"),
         ({"span1": "0", "label": "x"}, "one past its last"),
-        ({"span1": [0, 1], "label": ["x", "y"]}, "kind span has one label"),
+        ({"span1": [0, 1], "label": ["x", "y"]}, "kind span allows one"),
         ({"label": "x"}, "has no 'span1'"),
         ("0:1 x", "has no 'span1'"),
         ({"span1": [0, 1], "span2": [1, 2], "label": "x"}, "a pair of spans among single spans"),
@@ -94,22 +94,24 @@ def test_other_files_are_no_spans(tmp_path):
         get_task(path, TextOptions(kind="span"))
     table = tmp_path / "dev.csv"
     table.write_text("text,target index,label\na b,second,x\n", "utf-8")
-    with pytest.raises(DataError, match="'second' in column 'target index' is no number"):
+    with pytest.raises(DataError, match="'second' in column 'target index' is not a word index"):
         get_task(table, TextOptions(kind="span"))
 
 
 @given(st.lists(st.sampled_from(TAGS), max_size=8))
 def test_spans_of_tags_are_those_of_seqeval(tags):
-    expected = [written(((a, b + 1),), kind) for kind, a, b in get_entities(tags)]
-    assert made_targets("spans:ner", tags) == expected
+    expected = [format_target(((a, b + 1),), kind) for kind, a, b in get_entities(tags)]
+    assert derive_targets("spans:ner", tags) == expected
 
 
 def test_arcs_join_words_with_their_heads(tmp_path):
-    assert made_targets("arcs:deprel", ["nsubj", "root", "", "obj"], ["2", "0", "2", "2"]) == [
+    assert derive_targets("arcs:deprel", ["nsubj", "root", "", "obj"], ["2", "0", "2", "2"]) == [
         "0:1,1:2 nsubj",
         "3:4,1:2 obj",
     ]
-    assert behind("arcs:deprel") == ("deprel", "head") and behind("feats:Case") == ("feats:Case",)
+    assert source_columns("arcs:deprel") == ("deprel", "head") and source_columns("feats:Case") == (
+        "feats:Case",
+    )
     path = tmp_path / "train.conllu"
     path.write_text(CONLLU, "utf-8")
     task = get_task(path, None, "arcs:deprel")
@@ -118,5 +120,7 @@ def test_arcs_join_words_with_their_heads(tmp_path):
     assert task.read("train").labels["head"] == (("2", "0", "2"),)
     with pytest.raises(UnknownNameError, match=r"for --label arcs:ner\) 'head'"):
         get_task("conll", None, "arcs:ner")
+    with pytest.raises(OptionError, match="'pos' of conll holds no BIO tags"):
+        get_task("conll", None, "spans:pos")
     with pytest.raises(OptionError, match="is of kind tagging"):
         get_task("conll", TextOptions(kind="sentence"), "spans:ner")

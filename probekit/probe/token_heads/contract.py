@@ -23,7 +23,7 @@ class TokenPool(nn.Module, ABC):
     """
 
     def __init__(self, dim: int) -> None:
-        """Keep the width, which is that of the states."""
+        """Keep the width of a row."""
         super().__init__()
         self.width = dim
 
@@ -109,7 +109,7 @@ class TokenHeadSpec(ABC):
     def to_json(self) -> Mapping[str, Any]:
         """Return the name and the options; ``token_head_from_json`` is the inverse."""
         values = asdict(self)
-        if self.pair is None:  # as before there were pairs
+        if self.pair is None:  # left out, so that runs from before there were pairs keep their keys
             del values["pair"]
         return {"name": self.name, **values}
 
@@ -117,6 +117,10 @@ class TokenHeadSpec(ABC):
         """Create what makes rows of texts or spans, or of pairs of these; args as for `build`."""
         pool = self.build(n_layers, dim, generator)
         return pool if self.pair is None else PairPool(pool, self.pair)
+
+    def row_width(self, dim: int) -> int:
+        """Return the width of rows that are made before training; of others that of the states."""
+        return self.module(1, dim, torch.Generator()).width if self.fixed else dim
 
     @abstractmethod
     def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:

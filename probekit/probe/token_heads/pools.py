@@ -35,9 +35,12 @@ class _FixedPool(TokenPool):
 class _Fixed(TokenHeadSpec):
     """A token head without parameters: its options say all of it."""
 
+    parts: ClassVar[int] = 1
+    """Vectors as wide as the states, side by side in a row."""
+
     def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:
         """Create the module, which draws nothing."""
-        return _FixedPool(dim, self)
+        return _FixedPool(self.parts * dim, self)
 
     @abstractmethod
     def pool(self, z: Tokens, bounds: Bounds) -> Rows:
@@ -80,12 +83,7 @@ class EndTokens(_Fixed):
     source: ClassVar[str] = "Lee et al. 2017, without attention"
     summary: ClassVar[str] = "the first and the last token, side by side"
     formula: ClassVar[str] = "[z_1; z_n]"
-
-    def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:
-        """Create the module, whose rows are twice as wide as the states."""
-        pool = super().build(n_layers, dim, generator)
-        pool.width = 2 * dim
-        return pool
+    parts: ClassVar[int] = 2
 
     def pool(self, z: Tokens, bounds: Bounds) -> Rows:
         """Return a row of each text, all of which have tokens."""

@@ -203,7 +203,7 @@ class Bootstrap:
         """Refuse too few samples."""
         if self.samples < 100:
             raise OptionError(
-                f"--samples {self.samples}: an interval needs at least 100; 10000 is usual."
+                f"samples={self.samples}: an interval needs at least 100; 10000 is usual."
             )
 
     def draws(self, groups: Groups) -> Iterator[Draws]:

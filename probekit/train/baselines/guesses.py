@@ -55,7 +55,7 @@ def majority(train: FeatureView) -> Guess:
 
 
 def memorised(train: FeatureView) -> Guess:
-    """Guess for every word the class that it had most often in train, as it is written.
+    """Guess for every word or span the class that its text had most often in train.
 
     A word that train does not have gets the most frequent class of train (which is what makes the
     majority's span F1 zero and this one's not).

@@ -169,8 +169,8 @@ def _check_labels(spec: TrainSpec, splits: Splits) -> None:
     if KINDS[splits.kind].per == "span" and (spec.method or spec.pooling):
         option = f"--method {spec.method}" if spec.method else f"--pooling {spec.pooling}"
         raise OptionError(
-            f"{option} has nothing to do with the labels of {splits.column!r}: rows of spans are "
-            "made of cached words (--token-head). Leave it out."
+            f"{option} does not apply to {splits.column!r}: the rows of spans are made of cached "
+            "words (--token-head). Leave it out."
         )
     if "dev" not in splits.labels and spec.hold_out is None:
         raise DataError(splits.missing_dev)

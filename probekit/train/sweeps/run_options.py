@@ -41,12 +41,13 @@ class Data(Group):
         drop_duplicates: leave out of train every text that another labelled split holds too, and
             keep equal ones together as a group does. Texts are compared once they are normalised
             (``features.duplicates``); a pair counts by each of its texts.
-        label_noise: share of train's labels that are replaced by another class each, the same for
-            every seed; other splits keep theirs.
-        positives: of texts of two classes, share of train with the last class (by its name): so
-            many of one class are left out, the same for every seed.
-        token_head: name of the token head that makes a row of the tokens of a text, with options
-            where they differ from the default; ``None`` reads the rows that ``pooling`` names.
+        label_noise: share of train's labels that are replaced with another class, the same for
+            every seed. Dev and test keep theirs; what ``hold_out`` keeps is changed, too.
+        positives: for texts of two classes, the share of train that has the class that sorts last.
+            Surplus texts of either class are left out, the same for every seed.
+        token_head: name of the token head that makes a row of a text's tokens or a span's words,
+            with options where they differ from the default; ``None`` reads the rows that
+            ``pooling`` names, and the mean of a span's words.
     """
 
     PANEL = Panel.SENTENCES
@@ -69,15 +70,18 @@ class Data(Group):
         False, "Leave out train texts that also occur in dev or test; keep equal ones together."
     )
     label_noise: float | None = option(
-        None, "Replace this share of train's labels by another class.", each=float
+        None, "Replace this share of train's labels with another class.", each=float
     )
     positives: float | None = option(
-        None, "Of two classes: leave out train texts until this share has the last one.", each=float
+        None,
+        "Texts of two classes: leave out train texts until this share has the class that sorts "
+        "last.",
+        each=float,
     )
     token_head: str | None = option(
         None,
-        "For labels of whole texts whose tokens are kept: what makes a row of them (see `probekit "
-        "heads`), with options: attention:heads=4.",
+        "What makes a row of a text's kept tokens, or of a span's words (see `probekit heads`), "
+        "with options: attention:heads=4.",
         Panel.TRAINED,
         each=str,
     )

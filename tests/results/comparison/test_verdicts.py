@@ -200,7 +200,7 @@ def test_settings_that_share_no_data_are_no_pairs():
         compare_all(records_of(("p32", {"shots": 8}), ("last", {"shots": 16})))
     with pytest.raises(RecordError, match="none of 4 records has a score on dev-mm; choose anoth"):
         compare_all(records_of(("p32", {}), ("last", {})), split="dev-mm")
-    with pytest.raises(OptionError, match="--samples 10: an interval needs at least 100"):
+    with pytest.raises(OptionError, match="samples=10: an interval needs at least 100"):
         compare_all(records_of(("p32", {}), ("last", {})), samples=10)
 
 

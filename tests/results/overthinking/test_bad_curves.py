@@ -74,7 +74,7 @@ def replaced(**changes):
             "this needs predictions of classes, and spearman scores values",
         ),
         (lambda: replaced(metric="perplexity"), {}, RecordError, "perplexity scores losses"),
-        (records, {"samples": 10}, OptionError, "--samples 10"),
+        (records, {"samples": 10}, OptionError, "samples=10"),
         (lambda: records(confidence=None), {}, RecordError, "without probabilities .* train aga"),
     ],
 )

@@ -128,9 +128,9 @@ def test_a_saved_head_of_spans_scores_others_and_labels_no_plain_text(cached, tm
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"pooling": "mean"}, "--pooling mean has nothing to do"),
-        ({"method": "bitfit"}, "--method bitfit has nothing to do"),
-        ({"token_head": "mean:pair=concat"}, "these labels are of single ones"),
+        ({"pooling": "mean"}, "--pooling mean does not apply"),
+        ({"method": "bitfit"}, "--method bitfit does not apply"),
+        ({"token_head": "mean:pair=concat"}, "these labels are not of pairs"),
         ({"control": 1}, "needs labels of words"),
         ({"decoder": "crf"}, "does not fit span labels"),
     ],

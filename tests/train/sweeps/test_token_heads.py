@@ -73,19 +73,24 @@ def train(planted, out, heads, **more):
 STEPS = {"fit": "adam", "epochs": 30, "lr": 0.02, "decoder": "linear:dropout=0"}
 
 
-def test_a_planted_token_is_found_by_attention_and_not_by_the_average(planted, tmp_path):
-    heads = ("mean", "attention", "multimax")
-    mean, attention, multimax = train(planted, tmp_path, heads, **STEPS)
+@pytest.fixture(scope="module")
+def trained(planted, tmp_path_factory):
+    """Return the records of three heads that were trained by steps, and where they are saved."""
+    root, heads = tmp_path_factory.mktemp("trained"), ("mean", "attention", "multimax")
+    return train(planted, root, heads, **STEPS, save=root / "heads"), root / "heads"
+
+
+def test_a_planted_token_is_found_by_attention_and_not_by_the_average(trained):
+    (mean, attention, multimax), _ = trained
     assert attention.test_score > 0.9 and multimax.test_score > 0.9
     assert mean.test_score < attention.test_score - 0.15
     assert attention.spec["token_head"] == "attention" and mean.key != attention.key
 
 
-def test_a_head_of_short_texts_is_scored_on_long_ones(planted, tmp_path):
+def test_a_head_of_short_texts_is_scored_on_long_ones(planted, trained, tmp_path):
     """Ten times as many words draw an attention away from the one that it found; no maximum."""
     texts, cache = planted
-    rng, heads = np.random.default_rng(7), ("attention", "multimax")
-    short = train(planted, tmp_path, heads, **STEPS, save=tmp_path / "heads")
+    rng, ((_, *short), folder) = np.random.default_rng(7), trained
     long = tmp_path / "long"
     long.mkdir()
     for split in ("train", "dev", "test"):
@@ -100,12 +105,14 @@ def test_a_head_of_short_texts_is_scored_on_long_ones(planted, tmp_path):
         **OWN,
     )  # fmt: skip
     saved = {
-        json.loads(path.read_text("utf-8"))["head"]["token_head"]["name"]: str(path.parent)
-        for path in (tmp_path / "heads").rglob("config.json")
+        (json.loads(path.read_text("utf-8"))["head"].get("token_head") or {}).get("name"): str(
+            path.parent
+        )
+        for path in folder.rglob("config.json")
     }
     attention, multimax = (
         train((long, cache), tmp_path, [head], **STEPS, init_from=saved[head], shots=0)[0]
-        for head in heads
+        for head in ("attention", "multimax")
     )
     assert attention.test_score < short[0].test_score - 0.2
     assert multimax.test_score > short[1].test_score - 0.15 > 0.75

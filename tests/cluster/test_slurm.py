@@ -17,7 +17,7 @@ from tests.extraction.test_kill import digests
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "slurm.sh"
-OPTIONS = ("--kind", "tagging", "--label", "2", "--device", "cpu")
+OPTIONS = ("--label", "2", "--device", "cpu")
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -74,7 +74,7 @@ def test_the_example_leaves_what_one_process_leaves(inputs, tmp_path):
     many.mkdir()
     ran("probekit", "extract", *inputs, *OPTIONS, folder=one)
     runs = SCRIPT.read_text().partition('sweep="exec probekit sweep $* ')[2].partition('"')[0]
-    ran("probekit", "sweep", *inputs, *OPTIONS[2:], *runs.split(), folder=one)
+    ran("probekit", "sweep", *inputs, *OPTIONS, *runs.split(), folder=one)
     ran("sh", str(SCRIPT), *inputs, *OPTIONS, folder=many)
     until(lambda: list(many.glob("cache/*/*/*.partial/building/units/*")), many)
     requeued = queue("RUNNING", folder=many)[:1]

@@ -371,7 +371,7 @@ def as_numbers(labels: Sequence[str], where: str) -> Float64[np.ndarray, " rows"
     if wrong is not None:
         raise DataError(
             f"{where}: {wrong!r} is not a number of at most 3.4e38, and a regression needs "
-            "numbers. For classes give --kind sentence or pair."
+            "numbers. For classes extract the text again with --kind sentence or pair."
         )
     return np.array([float(label) for label in labels], np.float64)
 

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
@@ -70,9 +70,13 @@ FigureFile = Annotated[
 ]
 
 
+SKIPPED = {rows: rows for rows in ("unlabelled", "blank")}
+"""Which rows of the user's own data can be left out."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class OwnText:
-    """Which of the user's own data is meant, as he types it."""
+class OwnData:
+    """How the user's own data is read, as he types it; entries keep it."""
 
     PANEL = Panel.OWN_DATA
     kind: str | None = option(
@@ -84,22 +88,6 @@ class OwnText:
     text: str | None = option(
         None, "For your own data: name or index of the text column; A,B for pairs."
     )
-
-    def parse(self) -> "TextOptions":
-        """Return the library's options."""
-        from probekit.tasks import TextOptions
-
-        return TextOptions(**{name: v for name, v in asdict(self).items() if name != "skip"})
-
-
-SKIPPED = {rows: rows for rows in ("unlabelled", "blank")}
-"""Which rows of the user's own data can be left out."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnData(OwnText):
-    """How the user's own data is read, as he types it; entries keep it."""
-
     separator: str | None = option(
         None,
         "For your own tables: what divides the columns (a character, or comma, semicolon, tab, "
@@ -125,10 +113,13 @@ class OwnData(OwnText):
         Raises:
             UnknownNameError: there are no such rows to leave out.
         """
+        from probekit.tasks import TextOptions
+
         left_out: dict[str, Any] = {
             f"skip_{choose('--skip', rows, SKIPPED)}": True for rows in self.skip or ()
         }
-        return replace(super().parse(), **left_out)
+        given = {name: value for name, value in asdict(self).items() if name != "skip"}
+        return TextOptions(**given, **left_out)
 
 
 @dataclass(frozen=True, kw_only=True)

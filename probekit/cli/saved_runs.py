@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 _DIGITS = 6
 """Decimals of a probability."""
 
-_OF_FILES = OptionsOf((arguments.OwnText,), apart=("kind",))
+_OF_FILES = OptionsOf(
+    (arguments.OwnData,), apart=("kind", "separator", "encoding", "sentences", "skip")
+)
 
 
 @spread

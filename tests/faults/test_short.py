@@ -37,7 +37,7 @@ def short(folder):
     world.build()
     only = "cache rm --array|cache copy, twice|runs/base.jsonl"
     broken = cycles.struck(world, list(cycles.KINDS), 1, only=only)
-    return broken + fuzz.fuzzed(world, 260, folder / "fuzzed")
+    return broken + fuzz.fuzzed(world, 130, folder / "fuzzed")
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def test_attention_over_the_words_of_spans(cached, pairs, memory, tmp_path):
     folders, model, location = cached
     spec = TrainSpec(
         model=str(model), task=str(folders[pairs]), head="scalar-mix", layers="0,1",
-        token_head="attention", fit="adam", epochs=30, lr=0.03, evals=3,
+        token_head="attention", fit="adam", epochs=15, lr=0.05, evals=3,
     )  # fmt: skip
     (record,) = sweep([spec], location=location, out=tmp_path / "r.jsonl", memory=memory)
     assert record.test_score > 0.9

@@ -85,6 +85,11 @@ class Kind:
     decoder: str = "linear"
     metric: str | None = "accuracy"
 
+    @property
+    def of_words(self) -> bool:
+        """Whether what has a label is words: each by itself, or spans of them."""
+        return self.per in ("word", "span")
+
 
 KINDS: Mapping[str, Kind] = {
     kind.name: kind

@@ -53,12 +53,10 @@ def pooled_spans(entry: Entry, head: TokenHeadSpec, spans: TargetSpans) -> "Pool
     examples, n_sides = entry.examples, spans.places.shape[1]
     of_example = np.repeat(np.arange(len(examples)), np.diff(spans.bounds) * n_sides)
     lengths = stops - starts
-    places = ragged_arange(starts, lengths)
-    rows = examples.row_start[of_example].repeat(lengths) + places
-    first_word = bounds_of(examples.n_rows)[of_example].repeat(lengths)
-    valid = examples.valid[first_word + places]
+    words = ragged_arange(bounds_of(examples.n_rows)[of_example] + starts, lengths)
+    valid = examples.valid[words]
     bounds = bounds_of(valid.astype(np.int64))[bounds_of(lengths)]
-    runs = Ragged(rows[valid], bounds)
+    runs = Ragged(examples.rows[words[valid]], bounds)
     return PooledRows(entry.arrays["words"], head, len(spans.places), lambda: runs, n_sides)
 
 
@@ -114,10 +112,14 @@ class PooledRows(FeatureArray):
         """Which rows have tokens in each of their runs."""
         return np.asarray((self.runs.lengths.reshape(-1, self.n_runs) > 0).all(1))
 
+    @cached_property
+    def _n_tokens(self) -> Int64[np.ndarray, " rows"]:
+        """Tokens of each row."""
+        return np.asarray(self.runs.lengths.reshape(-1, self.n_runs).sum(1))
+
     def runs_of(self, rows: Int64[np.ndarray, " rows"]) -> Ragged:
         """Return the runs of some rows, in the order given."""
-        counts = np.full(len(rows), self.n_runs)
-        return self.runs.take(ragged_arange(rows * self.n_runs, counts))
+        return self.runs.take((rows[:, None] * self.n_runs + np.arange(self.n_runs)).ravel())
 
     def read(
         self, rows: RowNumbers, layers: Sequence[int] | None = None, out: Tensor | None = None
@@ -150,8 +152,7 @@ class PooledRows(FeatureArray):
         self, texts: Int64[np.ndarray, " texts"], n_layers: int
     ) -> Iterator[tuple[int, int]]:
         """Yield runs of texts whose tokens fit into memory, at least one text each."""
-        lengths = self.runs.lengths.reshape(-1, self.n_runs).sum(1)
-        values = lengths[texts] * n_layers * self.tokens.dim
+        values = self._n_tokens[texts] * n_layers * self.tokens.dim
         ends, start = np.cumsum(values), 0
         while start < len(texts):
             before = ends[start - 1] if start else 0

@@ -97,7 +97,7 @@ def to_frame(view: FeatureView) -> "pandas.DataFrame":
     examples, positions = word_places(view).T
     ids = np.array(view.entry.examples.ids, dtype=object)
     columns: dict[str, Any] = {"id": ids[examples], "position": positions}
-    if KINDS[view.kind].per in ("word", "span"):
+    if KINDS[view.kind].of_words:
         columns["word"] = view.words
     elif KINDS[view.kind].per == "text":
         columns["text"] = view.texts

@@ -296,8 +296,8 @@ def noisy_labels(labels: SplitLabels, share: float) -> SplitLabels:
     numbers = {name: number for number, name in enumerate(names)}
     given, generator = np.flatnonzero(labels.given), numpy_generator(0, "label noise")
     order, values = generator.permutation(given), list(labels.values)
-    shifts = generator.integers(1, max(len(names), 2), len(given)).tolist()
-    for row, shift in list(zip(order.tolist(), shifts, strict=True))[: round(share * len(given))]:
+    shifts, count = generator.integers(1, max(len(names), 2), len(given)), round(share * len(given))
+    for row, shift in zip(order[:count].tolist(), shifts[:count].tolist(), strict=True):
         values[row] = names[(numbers[values[row]] + shift) % len(names)]
     fingerprint = digest([labels.fingerprint, "noise", share])
     return replace(

@@ -139,7 +139,7 @@ class Splits:
 
     def _labelled(self, split: str) -> Int64[np.ndarray, " labelled"]:
         """Return the positions of a view's examples, all but those without any label."""
-        if KINDS[self.kind].per not in ("word", "span"):
+        if not KINDS[self.kind].of_words:
             return np.arange(len(self.owners(split)))
         if (spans := self.labels[split].spans) is not None:
             return np.flatnonzero(np.diff(spans.bounds))
@@ -160,15 +160,19 @@ class Splits:
             train = [self._wordings["train"][example] for example in self.owners("train")[left]]
             others = {split: self.wordings(split) for split in self.labels if split != "train"}
             left = left[left_of_train(train, others)]
-        if self.positives is None:
-            return left
+        return left if self.positives is None else self._rebalanced(left, self.positives)
+
+    def _rebalanced(
+        self, texts: Int64[np.ndarray, " texts"], positives: float
+    ) -> Int64[np.ndarray, " kept"]:
+        """Return as many train texts as can be kept for a share of them to have the last class."""
         # 60 and 40 of two classes, of which a tenth is to be positive: 6.7 of 67 texts, so 60 and 7
-        values, shares = self.labels["train"].values, (1 - self.positives, self.positives)
-        order = numpy_generator(0, "positives").permutation(left).tolist()
-        of_class = [[n for n in order if values[n] == name] for name in self.label_map.names]
-        total = min(len(of) / share for of, share in zip(of_class, shares, strict=True))
-        kept = zip(of_class, shares, strict=True)
-        return np.sort([n for of, share in kept for n in of[: max(1, round(share * total))]])
+        values, shares = np.array(self.labels["train"].values), (1 - positives, positives)
+        order = numpy_generator(0, "positives").permutation(texts)
+        by_class = [order[values[order] == name] for name in self.label_map.names]
+        total = min(len(of) / share for of, share in zip(by_class, shares, strict=True))
+        kept = zip(by_class, shares, strict=True)
+        return np.sort(np.concatenate([of[: max(1, round(share * total))] for of, share in kept]))
 
     @cached_property
     def _numbered_groups(self) -> Mapping[str, Int64[np.ndarray, " examples"]]:

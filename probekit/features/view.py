@@ -140,7 +140,7 @@ class FeatureView:
 
         The text of sentences that are known by their words is these, with spaces between.
         """
-        if KINDS[self.kind].per in ("word", "span"):
+        if KINDS[self.kind].of_words:
             words, bounds = self.words, self.offsets.tolist()
             return [tuple(words[a:b]) for a, b in itertools.pairwise(bounds)]
         places, numbers = np.unique(self.positions, return_inverse=True)  # of passages, their text

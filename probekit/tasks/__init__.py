@@ -160,9 +160,7 @@ def get_task(
         HubError: a data set of the Hub cannot be loaded.
     """
     name, given = typed_name(name), {} if own is None else own.given
-    columns = () if label is None else source_columns(label)
-    # only CoNLL-U has the heads of words, and its reader is told of both columns
-    choice = Choice(label=columns[0] if len(columns) == 1 else label, group=group, **given)
+    choice = Choice(label=label, group=group, **given)
     if choice.kind is not None:
         choose("kind", choice.kind, KINDS)
     head, _, variant = name.partition("/")
@@ -176,11 +174,9 @@ def get_task(
             raise OptionError(f"{name}: the task {head} has no variants; type {head}.")
         if family.variant and not variant.replace("_", "").replace("-", "").isalnum():
             raise OptionError(f"{name}: {variant!r} is not a valid {family.variant.lower()} name.")
-        task = _chosen(family.build(variant) if family.variant else family.build(), choice)
-        return with_derived(task, label)
+        return _chosen(family.build(variant) if family.variant else family.build(), choice)
     if (path := Path(name).expanduser()).exists():
-        task = own_task(name, own_name(path), UserFiles.at(path, choice), by_text=True)
-        return with_derived(task, label)
+        return own_task(name, own_name(path), UserFiles.at(path, choice), by_text=True)
     described = label is not None or bool(given)
     if described and hub_name(name) and format_of(Path(name)) not in FORMATS:
         return hub_task(name, choice)
@@ -245,7 +241,7 @@ def _chosen(task: Task, choice: Choice) -> Task:
             f"--kind {kind}: the label column {column!r} of {task.name} is of kind "
             f"{task.kinds[column]}; {hint}."
         )
-    return task
+    return with_derived(task, choice.label)
 
 
 def _refuse_missing(name: str, head: str, *, described: bool) -> NoReturn:

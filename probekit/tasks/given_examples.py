@@ -14,6 +14,7 @@ from probekit.tasks.formats.text_lines import split_of
 from probekit.tasks.kind_choice import kind_of_examples
 from probekit.tasks.own_examples import read_fields
 from probekit.tasks.sentences import Sentences
+from probekit.tasks.spans import source_columns
 from probekit.tasks.task import Choice, Task
 from probekit.tasks.user_files import OwnCorpus, own_task
 
@@ -67,8 +68,9 @@ def examples_task(examples: Any, name: str, choice: Choice) -> Task:
         OptionError: an option of files, or the choice of columns is left open.
     """
     choice.refuse(("separator", "encoding", "sentences"), "examples in memory")
+    label = choice.label and source_columns(choice.label)[0]
     given = {
-        split: value_fields(value, f"examples[{split!r}]", label=choice.label, kind=choice.kind)
+        split: value_fields(value, f"examples[{split!r}]", label=label, kind=choice.kind)
         for split, value in _by_split(examples).items()
     }
     for split, fields in given.items():

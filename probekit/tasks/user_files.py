@@ -53,7 +53,7 @@ from probekit.tasks.schemes import (
     read_scheme,
 )
 from probekit.tasks.sentences import Corpus, Parts, Sentences
-from probekit.tasks.spans import is_derived
+from probekit.tasks.spans import is_derived, source_columns, with_derived
 from probekit.tasks.task import Choice, Task, slugify
 
 logger = logging.getLogger(__name__)
@@ -345,8 +345,13 @@ def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) 
         raise OptionError(
             f"--label {typed.label}: language modelling predicts the text's tokens; leave it out."
         )
+    label = typed.label
+    if label is not None and len(source_columns(label)) == 1:
+        # of several, CoNLL-U has both, and its reader is told
+        (label,) = source_columns(label)
+        corpus = replace(corpus, choice=replace(typed, label=label))
     corpus, first = _read_first(corpus, split, name)
-    kind, label = corpus.choice.of_kind, typed.label
+    kind = corpus.choice.of_kind
     if kind.per == "word":
         first = settle_labels(first, _label_columns(first))
     columns = ("token",) if kind.per == "prediction" else _label_columns(first)
@@ -363,7 +368,7 @@ def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) 
     taken = ", ".join(filter(None, (first.taken, divided, without)))
     taken = ": ".join(filter(None, (read_as, taken)))
     notes = (f"{first.where}: {taken}" if taken else "", corpus.about_files())
-    return Task(
+    task = Task(
         name=name,
         slug=f"{slug}-{text[:8]}" if by_text else slug,
         metrics={column: kind.metric or _metric(first, column, name) for column in columns},
@@ -374,6 +379,7 @@ def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) 
         any_scheme=True,
         notes=tuple(filter(None, notes)),
     )
+    return with_derived(task, typed.label)
 
 
 def _read_first(corpus: OwnCorpus, split: str, name: str) -> tuple[OwnCorpus, Sentences]:

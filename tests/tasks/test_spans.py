@@ -9,7 +9,9 @@ from seqeval.metrics.sequence_labeling import get_entities
 
 from probekit.errors import DataError, OptionError, UnknownNameError
 from probekit.tasks import TextOptions, get_task
+from probekit.tasks.given_examples import examples_task
 from probekit.tasks.spans import derive_targets, format_target, parse_target, source_columns
+from probekit.tasks.task import Choice
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 CONLLU = """1\tShe\t_\tPRON\t_\t_\t2\tnsubj\t_\t_
@@ -102,6 +104,17 @@ def test_other_files_are_no_spans(tmp_path):
 def test_spans_of_tags_are_those_of_seqeval(tags):
     expected = [format_target(((a, b + 1),), kind) for kind, a, b in get_entities(tags)]
     assert derive_targets("spans:ner", tags) == expected
+
+
+def test_tags_of_ones_own_make_spans_wherever_they_come_from(tmp_path):
+    words, tags = ["Ann", "saw", "Rome"], ["B-PER", "O", "B-LOC"]
+    path = save(tmp_path, {"words": words, "ner": tags})
+    in_memory = examples_task([{"words": words, "ner": tags}], "mine", Choice(label="spans:ner"))
+    pairs = examples_task([(words, tags)], "mine", Choice(label="spans:ner"))
+    for task in (get_task(path, None, "spans:ner"), in_memory, pairs):
+        assert task.columns == ("spans:ner", "ner")
+        assert task.kinds == {"ner": "tagging", "spans:ner": "span"}
+        assert task.read("train").labels["ner"] == (tuple(tags),)
 
 
 def test_arcs_join_words_with_their_heads(tmp_path):

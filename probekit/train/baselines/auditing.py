@@ -161,7 +161,7 @@ def audit(
     if kind.targets != "classes":
         raise OptionError(f"an audit is of classes, and {first.label} is of kind {kind.name}.")
     runs = [resolve(spec, splits) for spec in plan]
-    own = {"memorised": memorised} if kind.per in ("word", "span") else TEXT_READERS
+    own = {"memorised": memorised} if kind.of_words else TEXT_READERS
     folder = predictions_folder(out)
     by_name: dict[str, list[Record]] = defaultdict(list)
     for record in guess_records(runs, splits, Ledger(out), {CHANCE: majority, **own}, folder):

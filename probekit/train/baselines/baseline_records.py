@@ -244,7 +244,7 @@ def guess_records(
         predictions: folder for their predictions; None writes none.
     """
     kind = KINDS[splits.kind]
-    unfit = {"memorised": kind.per not in ("word", "span"), "all labels": kind.targets != "sets"}
+    unfit = {"memorised": not kind.of_words, "all labels": kind.targets != "sets"}
     names = [name for name in guesses if not unfit.get(name)]
     asked: dict[str, tuple[str, Run]] = {}
     for run in runs:

@@ -114,8 +114,11 @@ class PooledRows(FeatureArray):
 
     @cached_property
     def _n_tokens(self) -> Int64[np.ndarray, " rows"]:
-        """Tokens of each row."""
         return np.asarray(self.runs.lengths.reshape(-1, self.n_runs).sum(1))
+
+    def stored_rows(self, rows: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " rows"]:
+        """Return how many tokens, or words, each row is made of."""
+        return np.asarray(self._n_tokens[rows])
 
     def runs_of(self, rows: Int64[np.ndarray, " rows"]) -> Ragged:
         """Return the runs of some rows, in the order given."""
@@ -152,7 +155,7 @@ class PooledRows(FeatureArray):
         self, texts: Int64[np.ndarray, " texts"], n_layers: int
     ) -> Iterator[tuple[int, int]]:
         """Yield runs of texts whose tokens fit into memory, at least one text each."""
-        values = self._n_tokens[texts] * n_layers * self.tokens.dim
+        values = self.stored_rows(texts) * n_layers * self.tokens.dim
         ends, start = np.cumsum(values), 0
         while start < len(texts):
             before = ends[start - 1] if start else 0

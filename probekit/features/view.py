@@ -92,6 +92,11 @@ class FeatureView:
         """Rows of each example."""
         return np.diff(self.offsets)
 
+    @cached_property
+    def stored_lengths(self) -> Int64[np.ndarray, " examples"]:
+        """Stored rows that those of each example are made of."""
+        return np.diff(bounds_of(self.array.stored_rows(self.rows))[self.offsets])
+
     @property
     def all_names(self) -> tuple[str, ...]:
         """Name of each number in ``targets``: the classes, then the unseen labels."""

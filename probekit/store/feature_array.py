@@ -5,6 +5,7 @@ Chunks are compared with their checksums when a process first reads rows of them
 
 import ctypes
 import logging
+import mmap
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from probekit.store.codec import READ_DTYPES, TORCH_DTYPES, Int8Scales, StoredRo
 from probekit.store.files import checksum
 from probekit.store.layout import MANIFEST, ArraySpec
 from probekit.store.manifest import Manifest
-from probekit.store.mapping import MappedArray, map_array
+from probekit.store.mapping import MappedArray, advise, map_array
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,9 @@ logger = logging.getLogger(__name__)
 # rows 2 and 3 of chunk 0 and rows 0 to 2 of chunk 1, and each is copied as it lies.
 
 RowNumbers = Tensor | np.ndarray | Sequence[int] | slice
+
+_BRIDGED_BYTES = 2**14
+"""Rows this close to each other are fetched with what lies between them: one request is cheaper."""
 
 _PART_BYTES = 8 * 2**20
 """Bytes of int8 rows that are read as they are stored, and then decoded, at a time."""
@@ -140,6 +144,7 @@ class FirstReads:
         array, expected = places.array, self._sum(places.array.name, *at)
         elements, start = source.elements, int(source.starts[at[::-1]])
         address = elements.data_ptr() + start * elements.element_size()
+        advise(address, array.chunk_nbytes, mmap.MADV_WILLNEED)  # else it may come page by page
         actual = checksum((ctypes.c_uint8 * array.chunk_nbytes).from_address(address))
         _BYTES.compared += array.chunk_nbytes
         if actual != expected:
@@ -252,6 +257,10 @@ class FeatureArray:
             self._stored(wanted[start:stop], index).decode(target[:, start:stop])
         return result
 
+    def stored_rows(self, rows: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " rows"]:
+        """Return how many stored rows each row is made of: itself alone."""
+        return np.ones_like(rows)
+
     def stored_nbytes(self, rows: Int64[np.ndarray, " rows"], n_layers: int) -> int:
         """Return the bytes that `read_stored` takes for rows and a number of layers."""
         size = len(rows) * n_layers * self.spec.row_nbytes
@@ -283,20 +292,22 @@ class FeatureArray:
         first call on, that is so no more: rows that were not asked for come page by page.
 
         Args:
-            rows: row numbers in any order; a run of consecutive rows is asked for at once.
+            rows: row numbers in any order; ascending ones that lie close to each other are asked
+                for at once, with what is between them.
             layers: as in `read`.
 
         Raises:
             OptionError: a layer that is not stored.
         """
         index, size = self._layer_indices(layers), self.spec.chunk_rows
-        apart = (np.diff(rows, prepend=-2) != 1) | (rows % size == 0)
-        begins = np.flatnonzero(apart)
-        count = np.diff(np.append(begins, len(rows)))
-        chunk, within = np.divmod(rows[begins], size)
+        most = max(_BRIDGED_BYTES // self.spec.row_nbytes, 1)
+        step = np.diff(rows, prepend=rows[:1])
+        apart = (step <= 0) | (step > most) | (np.diff(rows // size, prepend=-1) != 0)
+        first, last = rows[apart], rows[np.append(apart[1:], True)[: len(rows)]]
+        chunk, within = np.divmod(first, size)
         for array, width in zip(self._maps, (self.dim, 1), strict=False):  # scales are few
             starts = array.starts.numpy()[index][:, chunk] + within * width
-            array.prefetch(starts.ravel(), np.tile(count * width, len(index)))
+            array.prefetch(starts.ravel(), np.tile((last - first + 1) * width, len(index)))
 
     def _stored(self, wanted: Tensor | range, index: list[int]) -> StoredRows:
         """Return rows (checked) of the layers at ``index`` as they are stored."""

@@ -76,13 +76,13 @@ class MappedArray:
         It may take no notice. What is read later and was not asked for comes page by page.
         """
         size, base = self.elements.element_size(), self.elements.data_ptr()
-        _advise(base, self.elements.nbytes, mmap.MADV_RANDOM)
+        advise(base, self.elements.nbytes, mmap.MADV_RANDOM)
         spans = (lengths * size).tolist()
         for address, span in zip((base + starts * size).tolist(), spans, strict=True):
-            _advise(address, span, mmap.MADV_WILLNEED)
+            advise(address, span, mmap.MADV_WILLNEED)
 
 
-def _advise(address: int, length: int, advice: int) -> None:
+def advise(address: int, length: int, advice: int) -> None:
     """Tell the system how the pages of a range are used."""
     within = address % mmap.PAGESIZE
     _libc.madvise(address - within, length + within, advice)

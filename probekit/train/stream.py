@@ -37,7 +37,7 @@ def epoch_order(
     """Return the order in which one epoch visits the sentences.
 
     Args:
-        lengths: rows of each sentence.
+        lengths: stored rows of each sentence.
         seed: the run's seed.
         epoch: counted from 0.
     """
@@ -173,7 +173,7 @@ class Stream:
             reading = Stopwatch(device, among=len(readers))
             for member in readers:
                 member.reading = reading
-            lengths, size = spec.train.lengths, spec.batch_size
+            lengths, size = spec.train.stored_lengths, spec.batch_size
             order = batches(lengths, seed=spec.seed, epochs=spec.epochs, batch_size=size)
             self._orders.append(order)
             self._parts.append((source.batches(order, memory=ahead), reading, steps_of(readers)))

@@ -13,6 +13,7 @@ from probekit.errors import BackboneError, DataError, OptionError
 from probekit.extraction.maintenance import describe
 from probekit.extraction.maintenance.entry_copy import EntryCopy
 from probekit.extraction.maintenance.row_errors import verify_rows
+from probekit.features import open_features
 from probekit.features.pooled_tokens import pooled_texts, token_rows
 from probekit.probe.token_heads import TOKEN_HEADS
 from tests import tiny
@@ -83,6 +84,15 @@ def test_fixed_token_heads_make_the_rows_that_are_stored(models, texts, tmp_path
 def pooled_rows(entry):
     rows = torch.from_numpy(entry.examples.pooled_start)
     return {name: entry.arrays[name].read(rows).float() for name in ("mean", "last")}
+
+
+def test_an_epoch_goes_through_blocks_of_tokens(models, texts, tmp_path):
+    entry = run(models["bert"], texts, tmp_path)
+    view = open_features([entry], token_head="attention").view("train")
+    counts = [len(rows) for rows in rows_of(entry)]
+    assert len(set(counts)) > 1 and view.lengths.tolist() == [1] * 20
+    assert view.stored_lengths.tolist() == counts
+    assert view.take(np.array([7, 3])).stored_lengths.tolist() == [counts[7], counts[3]]
 
 
 def shown(entry, model):

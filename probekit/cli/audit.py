@@ -25,6 +25,15 @@ def audit(
         str | None,
         typer.Option("--split", help="test or dev.", show_default="test where there is one"),
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without",
+            metavar="PART",
+            help="Also read the texts without a part, such as system, between:<b>:</b> or "
+            "regex:R. Repeatable.",
+        ),
+    ] = None,
     cache: arguments.Cache = Path("cache"),
     data: arguments.Data = None,
     out: Annotated[
@@ -52,6 +61,7 @@ def audit(
         out=out or file.with_name(f"{file.stem}-audit.jsonl"),
         location=Location(cache=cache, data=data),
         split=split,
+        without=without or (),
         progress=progress_wanted(),
     )
     if json:

@@ -32,8 +32,12 @@ class TokenChoice:
     pattern: re.Pattern[str] | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str, option: str = "--only") -> Self:
         """Read ``assistant``, ``last:5``, ``between:<think>:</think>`` or ``regex:[0-9]+``.
+
+        Args:
+            text: the rule.
+            option: that it is given by, for messages.
 
         Raises:
             OptionError: it has another form, or matches everywhere and nothing.
@@ -51,14 +55,14 @@ class TokenChoice:
                 pattern = re.compile(rest)
             except re.error as error:
                 raise OptionError(
-                    f"--only {text}: not a regular expression ({error}). Mend it."
+                    f"{option} {text}: not a regular expression ({error}). Mend it."
                 ) from None
             if pattern.fullmatch("") is None:
                 return cls(pattern=pattern)
             raise OptionError(
-                f"--only {text}: it matches empty text, too. Ask for a character or more."
+                f"{option} {text}: it matches empty text, too. Ask for a character or more."
             )
-        raise OptionError(f"--only {text}: expected {_FORMS}.")
+        raise OptionError(f"{option} {text}: expected {_FORMS}.")
 
     def stretches(self, text: str, turns: Sequence[Turn] = ()) -> Iterator[tuple[int, int]]:
         """Yield where a stretch of a text begins, in characters, and where it ends (excluded).

@@ -3,12 +3,13 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from probekit.base.kinds import KINDS
+from probekit.base.kinds import KINDS, Kind
 from probekit.base.registry import choose
+from probekit.data.token_choice import TokenChoice
 from probekit.errors import DataError, EntryNotFoundError, OptionError, RecordError
 from probekit.features import Location, Splits
 from probekit.metrics import scale_of
@@ -24,13 +25,15 @@ from probekit.results.summaries.wording import metric_text
 from probekit.train.baselines.baseline_records import Ledger, guess_records
 from probekit.train.baselines.guesses import TEXT_READERS, majority, memorised
 from probekit.train.baselines.held_against import random_records
+from probekit.train.baselines.removal import n_changed, reads_without, trained_again
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.run_options import Data, Sample
-from probekit.train.sweeps.run_views import open_splits
+from probekit.train.sweeps.run_views import open_splits, scored_views
 from probekit.train.sweeps.specs import TrainSpec
 
 CHANCE = "majority"
+_WITHOUT = "without "
 
 Verdict = Literal["as well", "in part", "not surely"]
 """How a reader reads the labels: as well as the probe, as far as one can tell; surely, but the
@@ -45,11 +48,14 @@ class Reading:
         reader: its name.
         above_chance: its score less that of the most frequent class.
         behind_probe: the probe's score less its own.
+        shortcut: the verdict that shows a shortcut. A simpler reader does as well then. The probe
+            itself, on texts without a part, is left with nothing.
     """
 
     reader: str
     above_chance: Judged
     behind_probe: Judged
+    shortcut: Verdict = "as well"
 
     @property
     def verdict(self) -> Verdict:
@@ -78,9 +84,9 @@ class Audit:
 
     @property
     def passed(self) -> bool:
-        """Whether the probe is surely above chance, and no reader reads the labels as well."""
+        """Whether the probe is surely above chance, and no reader shows a shortcut."""
         above = self.probe.verdict == "higher"
-        return above and all(reading.verdict != "as well" for reading in self.readings)
+        return above and all(reading.verdict != reading.shortcut for reading in self.readings)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return an object for each reader."""
@@ -127,6 +133,7 @@ def audit(
     out: Path,
     location: Location,
     split: str | None = None,
+    without: Sequence[str] = (),
     device: str = "auto",
     workers: int = 1,
     progress: bool = False,
@@ -142,6 +149,8 @@ def audit(
         out: records of the readers; what is there is not trained again.
         location: where entries and labels lie.
         split: whose scores are compared; None is test where there is one, else dev.
+        without: parts of whole texts, as ``--only`` names tokens (but for ``last:N``); the probe
+            itself reads the texts without each, of which those that change go through the model.
         device: what computes.
         workers: worker processes.
         progress: show progress on stderr.
@@ -149,7 +158,9 @@ def audit(
     Raises:
         RecordError: the run kept no predictions, or is of an earlier version; or those of a reader
             are gone.
-        OptionError: its labels are no classes.
+        OptionError: its labels are no classes; or a part is to be removed from words, or from the
+            texts of a fine-tuned model; or is no part.
+        DataError: nothing is left of a text.
         EntryNotFoundError: the cache does not hold its features.
     """
     first, shown = run.records[0], split or reported_split(run.records)
@@ -163,6 +174,7 @@ def audit(
     runs = [resolve(spec, splits) for spec in plan]
     own = {"memorised": memorised} if kind.of_words else TEXT_READERS
     folder = predictions_folder(out)
+    rules = {name: _removed(name, kind, plan) for name in without}
     by_name: dict[str, list[Record]] = defaultdict(list)
     for record in guess_records(runs, splits, Ledger(out), {CHANCE: majority, **own}, folder):
         by_name[record.head].append(record)
@@ -170,6 +182,17 @@ def audit(
         sweep, out=out, workers=workers, device=device, progress=progress, predictions=True
     )
     notes = _notes(run.records, shown)
+    for name, rule in rules.items():
+        view = scored_views(runs[0].spec, splits)[shown]
+        if not (changed := n_changed(view, rule)):
+            raise OptionError(f"--without {name}: no {shown} text has it.")
+        of = f"{changed:,} of {view.n_examples:,} {shown} texts have it"
+        notes.append(f"without {name}: the probe itself on texts without it; {of}")
+    for spec, one in zip(plan, runs, strict=True):
+        probe = cache(partial(trained_again, spec, of_run, device))
+        readers = {_WITHOUT + name: reads_without(rules[name], probe, device) for name in rules}
+        for record in guess_records([one], splits, Ledger(out), readers, folder, of_heads=True):
+            by_name[record.head].append(record)
     try:
         by_name["embeddings"] = train([_embeddings(spec) for spec in plan], location=of_run)
     except (DataError, EntryNotFoundError, OptionError) as error:
@@ -191,6 +214,22 @@ def _opened(spec: TrainSpec, entry: str, location: Location) -> tuple[Splits, Lo
     except EntryNotFoundError:
         own = replace(location, entry=entry)
         return open_splits(spec, own), own
+
+
+def _removed(name: str, kind: Kind, plan: Sequence[TrainSpec]) -> TokenChoice:
+    """Return what is removed of texts.
+
+    Raises:
+        OptionError: it is no part of a text; or the probe reads words, or trains its model.
+    """
+    rule = TokenChoice.parse(name, "--without")
+    if rule.last is not None:
+        raise OptionError(f"--without {name}: name a part of the text, such as regex:R.")
+    if kind.per != "text":
+        raise OptionError(f"--without removes parts of whole texts; this probe reads a {kind.per}.")
+    if any(spec.tunes for spec in plan):
+        raise OptionError("--without is for probes of a frozen model.")
+    return rule
 
 
 def _check_predicted(records: Sequence[Record], what: str, remedy: str) -> None:
@@ -253,7 +292,12 @@ def _audited(
     return Audit(
         probe=of_chance[0],
         readings=[
-            Reading(reader=name, above_chance=higher, behind_probe=lower)
+            Reading(
+                reader=name,
+                above_chance=higher,
+                behind_probe=lower,
+                shortcut="not surely" if name.startswith(_WITHOUT) else "as well",
+            )
             for name, higher, lower in readings
         ],
         notes=notes,

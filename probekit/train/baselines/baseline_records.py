@@ -231,6 +231,8 @@ def guess_records(
     ledger: Ledger,
     guesses: Mapping[str, Guesser] = GUESSES,
     predictions: Path | None = None,
+    *,
+    of_heads: bool = False,
 ) -> list[Record]:
     """Return the records of baselines without features, one per drawn sample.
 
@@ -242,6 +244,7 @@ def guess_records(
         ledger: the records that are there.
         guesses: the baselines by name.
         predictions: folder for their predictions; None writes none.
+        of_heads: they depend on the head, so that each has its own.
     """
     kind = KINDS[splits.kind]
     unfit = {"memorised": not kind.of_words, "all labels": kind.targets != "sets"}
@@ -254,6 +257,7 @@ def guess_records(
             cut = run.spec.drop_duplicates or (run.spec.hold_out and run.spec.group)
             drawn += [run.options.groups] if cut else []
             drawn += [run.spec.positives] if run.spec.positives else []
+            drawn += [run.options.key] if of_heads else []
             key = digest([name, drawn, run.options.labels_fingerprint, run.options.entries])
             asked.setdefault(key, (name, run))
     return ledger.settle(

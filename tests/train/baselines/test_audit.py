@@ -1,15 +1,25 @@
 """The audit: a shortcut that is planted is found, a clean probe passes, words are read too."""
 
 import json
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from probekit import Location, TrainSpec, open_features, sweep
-from probekit.errors import EntryNotFoundError, OptionError, RecordError, UnknownNameError
+from probekit.data.token_choice import TokenChoice
+from probekit.errors import (
+    DataError,
+    EntryNotFoundError,
+    OptionError,
+    RecordError,
+    UnknownNameError,
+)
 from probekit.results import load_records
 from probekit.results.comparison import choose_run
 from probekit.train.baselines.auditing import audit, audit_table
+from probekit.train.baselines.removal import without
 from tests import tiny
 from tests.cli.console import run as typed
 from tests.extraction.extracted import entries_of
@@ -138,3 +148,61 @@ def test_of_several_entries_that_of_the_run_is_read(tmp_path, monkeypatch):
     audit(choose_run("runs.jsonl"), out=tmp_path / "audit.jsonl", location=location)
     (embeddings,) = (r for r in load_records("audit.jsonl") if r.layers == (0,))
     assert embeddings.entry == entries[0].manifest.key
+
+
+def test_the_probe_reads_texts_without_a_part(tmp_path, monkeypatch):
+    """It scores as the saved head does on texts that never had it."""
+    monkeypatch.chdir(tmp_path)
+    model = tiny.build("bert", tmp_path / "tiny")
+    texts = write(tmp_path / "texts", "word")
+    entries_of(model, texts, "cache", ("train", "dev", "test"), layers="0,3", **OWN)
+    spec = TrainSpec(model="tiny", task=str(texts), head="last", layers="3")
+    location = Location(cache="cache", kind="sentence", text="text")
+    sweep(spec, out="runs.jsonl", location=location, predictions=True, save="head")
+    rules = ("regex:yes |no ", "regex:cat ", "regex:the river")
+    run, out = choose_run("runs.jsonl"), tmp_path / "audit.jsonl"
+    with pytest.raises(OptionError, match="--without regex:the river: no test text has it"):
+        audit(run, out=out, location=location, without=rules)
+    audited = audit(run, out=out, location=location, without=rules[:2])
+    readings = {reading.reader: reading for reading in audited.readings}
+    shortcut, harmless = (readings[f"without {rule}"] for rule in rules[:2])
+    assert shortcut.verdict == shortcut.shortcut == "not surely" != harmless.verdict
+    assert any("120 of 120 test texts have it" in note for note in audited.notes)
+
+    for file in texts.iterdir():
+        file.write_text(re.sub("(?:yes|no) ", "", file.read_text("utf-8")), "utf-8")
+    entries_of(model, texts, "other", ("train", "dev", "test"), layers="0,3", **OWN)
+    scored = sweep(
+        replace(spec, init_from=str(tmp_path / "head"), shots=0),
+        out="scored.jsonl",
+        location=replace(location, cache="other"),
+    )
+    (record,) = (r for r in load_records(out) if r.head == "without regex:yes |no ")
+    assert record.test_score == pytest.approx(scored[0].test_score)
+
+
+def test_parts_of_texts_are_removed():
+    system, between = TokenChoice.parse("system"), TokenChoice.parse("between:<b>:</b>")
+    talk = [{"role": "system", "content": "be <b>kind</b>"}, {"role": "user", "content": "hi"}]
+    text = json.dumps(talk)
+    assert json.loads(without(text, system)) == talk[1:]
+    assert json.loads(without(text, between))[0]["content"] == "be <b></b>"
+    assert without(text, TokenChoice.parse("tool")) is text
+    assert without(("a <b>x</b>", "<b>y</b> z"), between) == ("a <b></b>", "<b></b> z")
+    assert without("no role", system) == "no role"
+    with pytest.raises(DataError, match="nothing is left of 'aaa'"):
+        without("aaa", TokenChoice.parse("regex:a+"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [("last:2", "name a part of the text"), ("regex:(", "--without regex:.*not a regular expr")],
+)
+def test_what_is_no_part_is_refused(tmp_path, rule, message):
+    for split in ("train", "dev"):
+        plant_texts(tmp_path, split=split)
+    spec = TrainSpec(model=PLANTED, task="glue/sst2", head="last", layers="3")
+    location, out = Location(cache=tmp_path), tmp_path / "runs.jsonl"
+    sweep(spec, out=out, location=location, predictions=True)
+    with pytest.raises(OptionError, match=message):
+        audit(choose_run(str(out)), out=tmp_path / "a.jsonl", location=location, without=[rule])

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probekit.base.numbers import parse_seeds
 from probekit.base.plugins import Registry
 from probekit.cli import arguments
 from probekit.cli.output import print_table, progress_wanted, show
@@ -184,6 +183,7 @@ def _defaults(spec: type, words: bool) -> list[str]:
 DEMO_TASK = "demo-ner"
 SOLVED = ("last", "mean")
 DEMO_HEADS = (*SOLVED, "p32", "attention-fusion", "concat", "dwatt")
+DEMO_SEEDS = (0, 1, 2)
 EPOCHS = 20
 SELECT = "hold-out:0.1"
 """What chooses for all heads alike: the corpus has no test split, so dev is only scored."""
@@ -193,9 +193,6 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for cache, records and figures.")] = (
         Path("demo")
     ),
-    seeds: Annotated[
-        str, typer.Option("--seeds", callback=arguments.check_seeds, help=arguments.SEEDS_HELP)
-    ] = "3",
 ) -> None:
     """Cache MiniLM-L6 over a small NER corpus, train six heads, probe every depth, report."""
     from probekit.backbone import demo_model_folder
@@ -206,13 +203,13 @@ def demo(
     from probekit.plots.weights import plot_weights
     from probekit.train.sweeps.specs import depths
 
-    start, each_seed = time.perf_counter(), parse_seeds(seeds)
+    start = time.perf_counter()
     model = _named_link(demo_model_folder(), out / "minilm-l6")
     logger.info("1/3 run %s over %s once, cache all 7 layers", model, DEMO_TASK)
     entries = extract(model, DEMO_TASK, cache=out / "cache")
     n_blocks = entries[0].manifest.n_blocks
-    logger.info("2/3 train %d heads x %d seeds from the cache", len(DEMO_HEADS), len(each_seed))
-    fused = _sweep(model, out, head=list(DEMO_HEADS), seed=each_seed)
+    logger.info("2/3 train %d heads x %d seeds from the cache", len(DEMO_HEADS), len(DEMO_SEEDS))
+    fused = _sweep(model, out, head=list(DEMO_HEADS), seed=DEMO_SEEDS)
     logger.info("3/3 solve a linear probe at every depth 0..%d", n_blocks)
     by_depth = _sweep(model, out, head=["last"], depth=list(depths(n_blocks)))
     save_figure(plot_weights(fused), out / "weights.png")

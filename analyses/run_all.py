@@ -96,6 +96,7 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     yield (_path("interval_coverage.py"),)
     yield (_path("alarm_coverage.py"),)
     yield _path("audit_level.py"), small
+    yield _path("audits.py"), small, "--data", str(args.data / "suites" / "sae-probes")
     yield _path("structural.py"), small, larger
     yield _path("edge_order.py"), small, larger
     yield _path("suites.py"), small, larger, decoder, "--data", str(args.data / "suites"), *workers

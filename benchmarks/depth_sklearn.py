@@ -137,11 +137,11 @@ def ours(x: torch.Tensor, y: torch.Tensor) -> np.ndarray:
     z = basis.apply(x)
     n_classes = int(y.max()) + 1
     loss = Binary(y) if n_classes == 2 else Softmax(y, n_classes)
-    problems = Problems.of(STRENGTHS, torch.ones(1, len(x)))
+    problems = Problems.of(STRENGTHS, torch.ones(1, len(x), device=x.device))
     objective = LinearObjective(loss, problems, basis.spectrum)
     starts = range(0, len(z), BLOCK)
     rows = [(slice(n, min(n + BLOCK, len(z))), z[n : n + BLOCK]) for n in starts]
-    return solve(objective, rows).value.numpy()
+    return solve(objective, rows).value.cpu().numpy()
 
 
 def solve(objective: LinearObjective, rows: list[tuple[slice, torch.Tensor]]) -> Minimum:

@@ -15,7 +15,7 @@ import argparse
 import csv
 import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -147,7 +147,7 @@ def slots(args: argparse.Namespace, model: str) -> Subject:
     )
 
 
-def texts(args: argparse.Namespace, model: str) -> Subject:
+def texts(args: argparse.Namespace, model: str, limit: int = TEXTS) -> Subject:
     """Read SST-2: sentences, each with one of two labels."""
     folder, tokenizer = data_path(args, "glue") / "SST-2", AutoTokenizer.from_pretrained(model)
 
@@ -158,10 +158,10 @@ def texts(args: argparse.Namespace, model: str) -> Subject:
 
     return Subject(
         folder=folder,
-        limit=TEXTS,
+        limit=limit,
         spec=TrainSpec(model=model, task="glue/sst2", head="last", pooling="mean"),
         build=functools.partial(Averaged, model, 2),
-        train=encode("train", TEXTS),
+        train=encode("train", limit),
         scored=encode("dev", None),
         collate=DataCollatorWithPadding(tokenizer),
         score=lambda logits, labels: float((logits.argmax(-1) == labels).mean()),
@@ -177,7 +177,7 @@ def _parallel(folder: Path, name: str) -> list[tuple[list[str], list[str]]]:
     return [(one.split(), other.split()) for one, other in zip(words, tags, strict=True)]
 
 
-def plain(subject: Subject, seed: int, work: Path) -> Side:
+def plain(subject: Subject, seed: int, work: Path, device: str = "cpu") -> Side:
     """Train by transformers' loop."""
     start = time.perf_counter()
     set_seed(seed)
@@ -195,7 +195,7 @@ def plain(subject: Subject, seed: int, work: Path) -> Side:
         report_to=[],
         disable_tqdm=True,
         remove_unused_columns=False,
-        use_cpu=True,
+        use_cpu=device == "cpu",
     )
     trainer = Trainer(
         model=subject.build(),
@@ -210,12 +210,14 @@ def plain(subject: Subject, seed: int, work: Path) -> Side:
     return Side(seconds, time.perf_counter() - start, score)
 
 
-def own(subject: Subject, seed: int, at: Location) -> Side:
+def own(
+    subject: Subject, seed: int, at: Location, method: str = "full", device: str = "cpu"
+) -> Side:
     """Train the same here."""
     start = time.perf_counter()
     spec = replace(
         subject.spec,
-        method="full",
+        method=method,
         seed=seed,
         lr=RATE,
         rates=(("backbone", RATE),),
@@ -225,7 +227,7 @@ def own(subject: Subject, seed: int, at: Location) -> Side:
         evals=1,
         select="dev",
     )
-    found = fit(spec, location=at)
+    found = fit(spec, location=at, device=device)
     whole = time.perf_counter() - start
     score = found.scores[f"{subject.split}/{subject.metric}"]
     return Side(found.train_seconds / found.curve[-1][0], whole, score)
@@ -240,16 +242,57 @@ def main() -> None:
             "ATIS slots": slots(args, model),
             "SST-2": texts(args, model),
         }.items():
-            at = Location(cache=work / "cache")
-            options = ExtractOptions(
-                limit=subject.limit, layers="-1", compute_dtype="float32", dtype="float32"
-            )
-            extract(model, subject.spec.task, data=subject.folder, cache=at.cache, options=options)
+            at = read(subject, work)
             found: dict[str, list[Side]] = {"plain": [], "own": []}
             for seed in range(args.rounds):
                 found["plain"].append(plain(subject, seed, work))
                 found["own"].append(own(subject, seed, at))
             report(claims_of(name, found), args)
+
+
+def read(subject: Subject, work: Path, device: str = "cpu") -> Location:
+    """Write the entries that tell which sentences a subject has."""
+    at = Location(cache=work / "cache")
+    options = ExtractOptions(
+        limit=subject.limit, layers="-1", compute_dtype="float32", dtype="float32"
+    )
+    extract(
+        subject.spec.model, subject.spec.task, data=subject.folder, cache=at.cache,
+        options=options, device=device,
+    )  # fmt: skip
+    return at
+
+
+def steps_of_lora(args: argparse.Namespace, model: str, limit: int, work: Path) -> Iterator[Claim]:
+    """Yield claim 45: a step of LoRA on SST-2 against that of a Trainer with peft."""
+    subject = texts(args, model, limit)
+    subject = replace(subject, build=functools.partial(_thin, subject.build))
+    at = read(subject, work, args.device)
+    found: dict[str, list[float]] = {"plain": [], "own": []}
+    for seed in range(args.rounds):
+        found["plain"].append(plain(subject, seed, work, args.device).step)
+        found["own"].append(own(subject, seed, at, "lora", args.device).step)
+    steps = Timings(found)
+    ratio = steps.ratio("own", "plain")
+    yield Claim(
+        number=45,
+        title=f"a step of LoRA against that of a Trainer with peft, SST-2, {Path(model).name}",
+        aim=f"<= {AIM:g} x",
+        found=f"{ratio} x",
+        reached=ratio.median <= AIM,
+        details=f"{1e3 * steps.median('own'):.0f} and {1e3 * steps.median('plain'):.0f} ms",
+    )
+
+
+def _thin(build: Callable[[], nn.Module]) -> nn.Module:
+    """Return a model that peft trains as ``--method lora`` does, and its linear layer."""
+    from peft import LoraConfig, inject_adapter_in_model
+
+    averaged = build()
+    averaged.model.requires_grad_(False)
+    config = LoraConfig(r=8, lora_alpha=16, target_modules=["query", "value"])
+    inject_adapter_in_model(config, averaged.model)
+    return averaged
 
 
 def claims_of(name: str, found: Mapping[str, list[Side]]) -> list[Claim]:

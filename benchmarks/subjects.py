@@ -14,7 +14,8 @@ LARGE = "large-random"
 """Of roberta-large's shape, with random weights, for accelerators; made when first needed."""
 
 DECODER = "decoder-8b-random"
-"""The same of an 8B decoder's shape (Llama 3), with four of its 32 blocks."""
+"""The same of an 8B decoder's shape (Llama 3), with as many of its 32 blocks as fit on the GPU and
+the disk."""
 
 _LARGE_SHAPE = {
     "num_hidden_layers": 24,
@@ -23,12 +24,14 @@ _LARGE_SHAPE = {
     "intermediate_size": 4096,
 }
 _DECODER_SHAPE = {
-    "num_hidden_layers": 4,
     "hidden_size": 4096,
     "num_attention_heads": 32,
     "num_key_value_heads": 8,
     "intermediate_size": 14_336,
 }
+
+_BLOCK_BYTES = 436 * 10**6
+"""Of a block in bfloat16."""
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
@@ -61,17 +64,31 @@ def draw(name: str, like: Path, folder: Path) -> None:
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
     torch.manual_seed(0)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     config = AutoConfig.from_pretrained(like, **_LARGE_SHAPE)
     if name == DECODER:
         size, longest = config.vocab_size, config.max_position_embeddings
         config = AutoConfig.for_model(
-            "llama", vocab_size=size, max_position_embeddings=longest, **_DECODER_SHAPE
-        )
+            "llama", vocab_size=size, max_position_embeddings=longest,
+            num_hidden_layers=_fitting_blocks(folder.parent, device), **_DECODER_SHAPE,
+        )  # fmt: skip
     fresh = folder.with_name(f"{folder.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
-    AutoModel.from_config(config, dtype=torch.bfloat16).save_pretrained(fresh)
+    with torch.device(device):
+        model = AutoModel.from_config(config, dtype=torch.bfloat16)
+    model.save_pretrained(fresh)
     AutoTokenizer.from_pretrained(like).save_pretrained(fresh)
     fresh.rename(folder)
+
+
+def _fitting_blocks(folder: Path, device: str) -> int:
+    """Return how many blocks of a decoder take a quarter of the memory and of the disk at most."""
+    import torch
+
+    room = shutil.disk_usage(folder).free
+    if device == "cuda":
+        room = min(room, torch.cuda.mem_get_info()[0])
+    return max(1, min(32, room // 4 // _BLOCK_BYTES))
 
 
 def data_path(args: argparse.Namespace, name: str) -> Path:

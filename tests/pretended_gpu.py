@@ -148,7 +148,7 @@ _OF_CUDA = {
     "device_count": lambda: 1, "Event": _Event, "current_stream": lambda device: None,
     "device": lambda device: nullcontext(), "manual_seed": lambda seed: None,
     "get_rng_state": lambda device: None, "set_rng_state": lambda state, device: None,
-    "mem_get_info": lambda device: (2**30, 2**30),
+    "mem_get_info": lambda device: (2**30, 2**30), "get_device_name": lambda device: "pretended",
 }  # fmt: skip
 
 

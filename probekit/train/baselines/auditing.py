@@ -25,7 +25,7 @@ from probekit.results.summaries.wording import metric_text
 from probekit.train.baselines.baseline_records import Ledger, guess_records
 from probekit.train.baselines.guesses import TEXT_READERS, majority, memorised
 from probekit.train.baselines.held_against import random_records
-from probekit.train.baselines.removal import n_changed, reads_without, trained_again
+from probekit.train.baselines.texts_without import n_changed, reads_without, trained_again
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.run_options import Data, Sample

@@ -19,7 +19,7 @@ from probekit.errors import (
 from probekit.results import load_records
 from probekit.results.comparison import choose_run
 from probekit.train.baselines.auditing import audit, audit_table
-from probekit.train.baselines.removal import without
+from probekit.train.baselines.texts_without import without
 from tests import tiny
 from tests.cli.console import run as typed
 from tests.extraction.extracted import entries_of

@@ -52,7 +52,7 @@ class Averaged(nn.Module):
 
     def __init__(self, model: str, n_classes: int) -> None:
         super().__init__()
-        self.model = AutoModel.from_pretrained(model, add_pooling_layer=False)
+        self.model = AutoModel.from_pretrained(model, add_pooling_layer=False, dtype=torch.float32)
         self.dropout = nn.Dropout(0.1)
         self.linear = nn.Linear(self.model.config.hidden_size, n_classes)
 

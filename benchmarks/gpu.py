@@ -21,9 +21,12 @@ Each figure is reported as soon as it is there. What would begin after ``--secon
 import argparse
 import os
 import shutil
+import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import depth_sklearn
@@ -83,14 +86,20 @@ def main() -> None:
     options.set_defaults(rounds=3)
     args = options.parse_args()
     extent = SMALL if args.small else FULL
-    start = time.perf_counter()
+    start, failed = time.perf_counter(), []
     with work_folder(args) as folder:
         for part in PARTS:
             if time.perf_counter() - start > args.seconds:
                 print(f"left out, as {args.seconds:g} seconds are over: {part.__doc__}")
                 continue
-            for claim in part(args, extent, folder):
-                report([claim], args)
+            try:
+                for claim in part(args, extent, folder):
+                    report([claim], args)
+            except Exception:  # the others can still be measured
+                traceback.print_exc()
+                failed.append(part.__name__)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 def encoder(args: argparse.Namespace, extent: Extent, folder: Path) -> Iterator[Claim]:
@@ -145,16 +154,22 @@ class Extraction:
     @classmethod
     def of(cls, args: argparse.Namespace, extent: Extent, name: str, cache: Path) -> "Extraction":
         """Choose the size of batches at which the forward pass is fastest."""
-        tried = {}
+
+        def opened(size: int) -> tuple[Session, Split]:
+            limit = extent.sentences[name]
+            return conll_session(args, name, "train", cache=cache, limit=limit, batch_tokens=size)
+
+        backbone, seconds = opened(SIZES[0])[0].backbone, {}  # one model at a time
         for size in SIZES:
-            session, split = conll_session(
-                args, name, "train", cache=cache, limit=extent.sentences[name], batch_tokens=size
-            )
-            batches = all_batches(session.backbone, session.plan(split))
-            sides = {"forward": timed(lambda s=session, b=batches: run_forward(s.backbone, b))}
-            seconds = alternate(sides, 1).median("forward")
-            tried[seconds] = cls(name, model_path(args, name), session, split, batches, size)
-        return tried[min(tried)]
+            session, split = opened(size)
+            batches = all_batches(backbone, session.plan(split))
+            sides = {"forward": timed(partial(run_forward, backbone, batches))}
+            seconds[size] = alternate(sides, 1).median("forward")
+        del backbone, batches, sides
+        best = min(seconds, key=lambda size: seconds[size])
+        session, split = opened(best)
+        batches = all_batches(session.backbone, session.plan(split))
+        return cls(name, model_path(args, name), session, split, batches, best)
 
     @property
     def backbone(self) -> Backbone:

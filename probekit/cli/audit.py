@@ -47,7 +47,8 @@ def audit(
     """Train simpler readers of the same labels, and say which read them as well as the probe.
 
     Length, bag of words and TF-IDF of whole texts, the most frequent class of each word; the
-    embeddings alone; random weights, if the cache has them. Exit code 1 if one does as well.
+    embeddings alone; random weights, if the cache has them. Exit code 1 if one does as well, or if
+    nothing is left to the probe without a part (--without).
     """
     from probekit.features import Location
     from probekit.results.comparison import choose_run

@@ -74,7 +74,8 @@ class TokenChoice:
         yield from ((start, stop) for role, start, stop in turns if role == self.role)
         if self.pattern is not None:
             group = "kept" if "kept" in self.pattern.groupindex else 0
-            yield from (match.span(group) for match in self.pattern.finditer(text))
+            spans = (match.span(group) for match in self.pattern.finditer(text))
+            yield from (span for span in spans if span[0] >= 0)  # else the group took no part
 
     def kept(self, split: EncodedSplit) -> Bool[np.ndarray, " tokens"]:
         """Return which subwords of the windows of a split are kept, each once."""

@@ -76,6 +76,10 @@ class Adam(Fitter):
     numerics: ClassVar[int] = 1
     solves: ClassVar[bool] = False
 
+    def numerics_of(self, head: HeadSpec, *, frozen: bool) -> int:
+        """Return the version of steps over rows, or over tokens of texts in blocks."""
+        return 2 if head.reads == "texts" else self.numerics
+
     def unsuited(self, head: HeadSpec, decoder: DecoderSpec, *, frozen: bool) -> str | None:
         """Return None: it suits everything."""
         return None

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from probekit.probe.fitters.losses import MOST_CURVED
 from probekit.probe.fitters.minimise import Evaluation, Points, Preconditioner, Request, Which
+from probekit.probe.normalization.standardization import divisors
 
 _FLOOR = 1e-9
 """Eigenvalues of a curvature below this share of the largest are those of its null space."""
@@ -255,7 +256,7 @@ class Scale:
         deviation: Float64[Tensor, " w"],
         dtype: torch.dtype = torch.float32,
     ) -> "Scale":
-        """Return the scale of some moments; a constant channel is divided by 1.
+        """Return the scale of some moments, see `divisors`.
 
         Args:
             mean: of each channel.
@@ -264,7 +265,7 @@ class Scale:
         """
         varies = deviation > _ROUNDING * torch.finfo(dtype).eps * mean.abs()
         varies &= deviation > torch.finfo(torch.float32).tiny
-        return cls(mean, torch.where(varies, deviation, 1.0))
+        return cls(mean, divisors(deviation.where(varies, 0.0)))
 
     def apply(self, rows: Float[Tensor, "*n w"]) -> Float[Tensor, "*n w"]:
         """Return standardised rows in float32."""

@@ -13,11 +13,7 @@ from probekit.probe.normalization.contract import Blocks, Normalization, RowFact
 
 
 class Standardization(Normalization):
-    """Mean 0 and deviation 1 per layer and channel over the train rows.
-
-    A channel is constant when its deviation is below 1e-4 of its layer's median; it is divided by
-    that median instead, so that noise in a dead channel is not blown up.
-    """
+    """Mean 0 and deviation 1 per layer and channel over the train rows; see `divisors`."""
 
     name = "standardize"
     fitted = True
@@ -48,10 +44,7 @@ class Standardization(Normalization):
         if moments.count == 0:
             raise OptionError("--normalize standardize: there is no train row to fit it on.")
         mean, deviation = moments.result()
-        typical = deviation.median(-1, keepdim=True).values
-        typical = torch.where(typical > 0, typical, torch.ones_like(typical))
-        usable = torch.where(deviation > 1e-4 * typical, deviation, typical)
-        return cls(layers, mean, usable.reciprocal())
+        return cls(layers, mean, divisors(deviation).reciprocal())
 
     def forward(self, z: Float[Tensor, "rows layers dim"]) -> Float[Tensor, "rows layers dim"]:
         """Return the standardised rows."""
@@ -73,6 +66,17 @@ class Standardization(Normalization):
     def from_json(cls, value: Mapping[str, Any], layers: tuple[int, ...], dim: int) -> Self:
         """Return one that changes nothing, for the saved numbers to be loaded into."""
         return cls(layers, torch.zeros(len(layers), dim), torch.ones(len(layers), dim))
+
+
+def divisors(deviation: Float[Tensor, "*layers dim"]) -> Float[Tensor, "*layers dim"]:
+    """Return what the channels of rows are divided by: their deviations, where they vary.
+
+    A channel is dead when its deviation is below 1e-4 of its layer's median. It is divided by that
+    median instead, so that its noise is not blown up.
+    """
+    typical = deviation.where(deviation > 0, torch.nan).nanmedian(-1, keepdim=True).values
+    typical = typical.nan_to_num(1.0)  # of a layer whose channels are all constant
+    return torch.where(deviation > 1e-4 * typical, deviation, typical)
 
 
 class Moments:

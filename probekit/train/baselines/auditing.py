@@ -7,11 +7,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from probekit.base.kinds import KINDS, Kind
+from probekit.base.kinds import KINDS
 from probekit.base.registry import choose
 from probekit.data.token_choice import TokenChoice
 from probekit.errors import DataError, EntryNotFoundError, OptionError, RecordError
-from probekit.features import Location, Splits
+from probekit.features import FeatureView, Location, Splits
 from probekit.metrics import scale_of
 from probekit.results import Record
 from probekit.results.comparison import Judged
@@ -83,14 +83,19 @@ class Audit:
     notes: Sequence[str]
 
     @property
+    def shortcuts(self) -> list[str]:
+        """The readers that show a shortcut."""
+        return [one.reader for one in self.readings if one.verdict == one.shortcut]
+
+    @property
     def passed(self) -> bool:
         """Whether the probe is surely above chance, and no reader shows a shortcut."""
-        above = self.probe.verdict == "higher"
-        return above and all(reading.verdict != reading.shortcut for reading in self.readings)
+        return self.probe.verdict == "higher" and not self.shortcuts
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return an object for each reader."""
-        common = {"passed": self.passed, "probe_above_chance": asdict(self.probe)}
+        common = {"passed": self.passed, "notes": list(self.notes)}
+        common["probe_above_chance"] = asdict(self.probe)
         return [
             {**asdict(reading), "verdict": reading.verdict, **common} for reading in self.readings
         ]
@@ -120,7 +125,10 @@ def audit_table(audited: Audit) -> Table:
         "as well: surely above chance, and the probe not surely above it; in part: both surely; "
         f"not surely: not surely above chance (paired over {probe.over}, 5 % after Holm)",
         *audited.notes,
+        f"the audit {'passed' if audited.passed else 'failed'}",
     ]
+    if audited.shortcuts:
+        lines[-1] += f": {', '.join(audited.shortcuts)}"
     if probe.verdict != "higher":
         lines.insert(0, "the probe itself is not surely above chance: there is nothing to audit")
     how = "± half width of the 95 % interval, not corrected"
@@ -160,7 +168,6 @@ def audit(
             are gone.
         OptionError: its labels are no classes; or a part is to be removed from words, or from the
             texts of a fine-tuned model; or is no part.
-        DataError: nothing is left of a text.
         EntryNotFoundError: the cache does not hold its features.
     """
     first, shown = run.records[0], split or reported_split(run.records)
@@ -174,7 +181,6 @@ def audit(
     runs = [resolve(spec, splits) for spec in plan]
     own = {"memorised": memorised} if kind.of_words else TEXT_READERS
     folder = predictions_folder(out)
-    rules = {name: _removed(name, kind, plan) for name in without}
     by_name: dict[str, list[Record]] = defaultdict(list)
     for record in guess_records(runs, splits, Ledger(out), {CHANCE: majority, **own}, folder):
         by_name[record.head].append(record)
@@ -182,17 +188,17 @@ def audit(
         sweep, out=out, workers=workers, device=device, progress=progress, predictions=True
     )
     notes = _notes(run.records, shown)
-    for name, rule in rules.items():
-        view = scored_views(runs[0].spec, splits)[shown]
-        if not (changed := n_changed(view, rule)):
-            raise OptionError(f"--without {name}: no {shown} text has it.")
-        of = f"{changed:,} of {view.n_examples:,} {shown} texts have it"
-        notes.append(f"without {name}: the probe itself on texts without it; {of}")
-    for spec, one in zip(plan, runs, strict=True):
-        probe = cache(partial(trained_again, spec, of_run, device))
-        readers = {_WITHOUT + name: reads_without(rules[name], probe, device) for name in rules}
-        for record in guess_records([one], splits, Ledger(out), readers, folder, of_heads=True):
-            by_name[record.head].append(record)
+    view = scored_views(runs[0].spec, splits).get(shown)
+    rules = {name: _removed(name, plan, view, shown) for name in without}
+    notes += [_note(name, rule, view, shown) for name, rule in rules.items() if view is not None]
+    for record, spec, one in zip(run.records, plan, runs, strict=True):
+        probe = cache(partial(trained_again, spec, record.key, of_run, device))
+        readers = {
+            f"{record.head} {_WITHOUT}{name}": reads_without(rule, probe, device)
+            for name, rule in rules.items()
+        }
+        for of_one in guess_records([one], splits, Ledger(out), readers, folder, of_heads=True):
+            by_name[of_one.head].append(of_one)
     try:
         by_name["embeddings"] = train([_embeddings(spec) for spec in plan], location=of_run)
     except (DataError, EntryNotFoundError, OptionError) as error:
@@ -208,28 +214,51 @@ def audit(
 
 
 def _opened(spec: TrainSpec, entry: str, location: Location) -> tuple[Splits, Location]:
-    """Return the features of a run, and where they are: its own where several entries match."""
+    """Return the features of a run, and where they are: its own where others match as well."""
     try:
-        return open_splits(spec, location), location
+        splits = open_splits(spec, location)
+        if splits.manifest.key == entry:
+            return splits, location
     except EntryNotFoundError:
-        own = replace(location, entry=entry)
-        return open_splits(spec, own), own
+        pass  # several match
+    own = replace(location, entry=entry)
+    return open_splits(spec, own), own
 
 
-def _removed(name: str, kind: Kind, plan: Sequence[TrainSpec]) -> TokenChoice:
-    """Return what is removed of texts.
+def _removed(
+    name: str, plan: Sequence[TrainSpec], view: FeatureView | None, split: str
+) -> TokenChoice:
+    """Return what is removed of the texts of a split.
 
     Raises:
-        OptionError: it is no part of a text; or the probe reads words, or trains its model.
+        RecordError: there is no such split.
+        OptionError: it is no part of these texts; or the probe reads words, or trains its model.
     """
-    rule = TokenChoice.parse(name, "--without")
-    if rule.last is not None:
-        raise OptionError(f"--without {name}: name a part of the text, such as regex:R.")
-    if kind.per != "text":
-        raise OptionError(f"--without removes parts of whole texts; this probe reads a {kind.per}.")
-    if any(spec.tunes for spec in plan):
-        raise OptionError("--without is for probes of a frozen model.")
+    rule, reason = TokenChoice.parse(name, "--without"), None
+    if view is None:
+        raise RecordError(f"the probe has no {split} score: choose another --split.")
+    if (per := KINDS[view.kind].per) != "text":
+        reason = f"it removes parts of whole texts, and this probe reads a {per}"
+    elif any(spec.tunes for spec in plan):
+        reason = "it is for probes of a frozen model"
+    elif view.entry.examples.has("kept"):
+        reason = "it reads whole texts, and this entry keeps some of their tokens (--only)"
+    elif rule.last is not None:
+        reason = "name a part of the text, such as regex:R"
+    elif not n_changed(view, rule):
+        reason = f"no {split} text has it"
+    if reason:
+        raise OptionError(f"--without {name}: {reason}.")
     return rule
+
+
+def _note(name: str, rule: TokenChoice, view: FeatureView, split: str) -> str:
+    """Return what the row of a removed part means."""
+    of = f"{n_changed(view, rule):,} of {view.n_examples:,} {split} texts have it"
+    return (
+        f"without {name}: the probe itself, on texts without it ({of}); if it is not surely above "
+        "chance then, it may read nothing else"
+    )
 
 
 def _check_predicted(records: Sequence[Record], what: str, remedy: str) -> None:
@@ -296,7 +325,7 @@ def _audited(
                 reader=name,
                 above_chance=higher,
                 behind_probe=lower,
-                shortcut="not surely" if name.startswith(_WITHOUT) else "as well",
+                shortcut="not surely" if _WITHOUT in name else "as well",
             )
             for name, higher, lower in readings
         ],

@@ -263,7 +263,7 @@ def guess_records(
     return ledger.settle(
         list(asked),
         lambda missing: [
-            _guess(name, guesses[name], run, splits, key, predictions)
+            _guess(name, guesses[name], run, splits, key, predictions, of_heads=of_heads)
             for key, (name, run) in asked.items()
             if key in missing
         ],
@@ -277,6 +277,8 @@ def _guess(
     splits: Splits,
     key: str,
     predictions: Path | None,
+    *,
+    of_heads: bool,
 ) -> Record:
     guess = build(_train_view(run, splits))
     metric = METRICS[splits.metric]
@@ -302,17 +304,15 @@ def _guess(
         key,
         {split: of_split[metric.name] for split, of_split in scores.items()},
         head=name,
-        decoder="none",
         fitter="none",
         options={},
         spec={},
         freeze=False,
-        layers=(),
         rates={},
-        normalize="none",
         optimizer="none",
         scores={f"{split}/{name}": s for split, by in scores.items() for name, s in by.items()},
         **dict.fromkeys(_NOT_TRAINED),
+        **({} if of_heads else {"decoder": "none", "layers": (), "normalize": "none"}),
         **kept,
     )
 

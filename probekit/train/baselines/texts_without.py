@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from probekit.data.token_choice import TokenChoice
-from probekit.errors import DataError
+from probekit.errors import RecordError
 from probekit.features import FeatureView, Location
 from probekit.features.rows import CachedRows
 from probekit.tasks.conversations import messages_of
@@ -20,11 +20,26 @@ from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 
 
-def trained_again(spec: TrainSpec, location: Location, device: str) -> TrainedHead:
-    """Train a run of a frozen model as its record says; return its head."""
+def trained_again(spec: TrainSpec, key: str, location: Location, device: str) -> TrainedHead:
+    """Train a run of a frozen model as its record says; return its head.
+
+    Args:
+        spec: of the run.
+        key: of its record.
+        location: where entries and labels lie.
+        device: what computes.
+
+    Raises:
+        RecordError: it would be another run.
+    """
     with TemporaryDirectory() as folder:
         out, saved = Path(folder, "runs.jsonl"), Path(folder, "head")
-        sweep(spec, out=out, location=location, save=saved, device=device)
+        (record,) = sweep(spec, out=out, location=location, save=saved, device=device)
+        if record.key != key:
+            raise RecordError(
+                "--without trains the probe again, and this one cannot be: it started from a saved "
+                "head, or its features or labels have changed. Train it anew, with --predictions."
+            )
         return TrainedHead.from_pretrained(saved)
 
 
@@ -63,27 +78,22 @@ def n_changed(view: FeatureView, rule: TokenChoice) -> int:
 def without(text: str | tuple[str, ...], rule: TokenChoice) -> str | tuple[str, ...]:
     """Return a text, or both of a pair, without what a rule matches.
 
-    Of a conversation that is in the content of its messages, or messages of a role.
-
-    Raises:
-        DataError: nothing would be left.
+    Of a conversation that is in the content of its messages, or messages of a role. A text of which
+    nothing would be left stays whole.
     """
     if not isinstance(text, str):
         return tuple(str(without(part, rule)) for part in text)
     messages = messages_of(text)
-    if messages is not None:
-        parts = [
-            {**message, "content": message["content"] and _cut(message["content"], rule)}
-            for message in messages
-            if message["role"] != rule.role
-        ]
-        left = json.dumps(parts, ensure_ascii=False) if parts else ""
-        left = text if parts == messages else left
-    else:
+    if messages is None:
         left = _cut(text, rule)
-    if text.strip() and not left.strip():
-        raise DataError(f"nothing is left of {text!r}: remove less.")
-    return left
+        return left if left.strip() else text
+    parts = [
+        {**message, "content": message["content"] and _cut(message["content"], rule)}
+        for message in messages
+        if message["role"] != rule.role
+    ]
+    same = parts == messages or not any((part["content"] or "").strip() for part in parts)
+    return text if same else json.dumps(parts, ensure_ascii=False)
 
 
 def _cut(text: str, rule: TokenChoice) -> str:

@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from probekit.errors import OptionError
+from probekit.probe.fitters.preconditioner import Scale
 from probekit.probe.normalization import NORMALIZATIONS, Normalization, RowFacts
 from probekit.testing import normalization_checks
 from probekit.testing.normalization_checks import DIM, LAYERS, ROWS
@@ -58,6 +59,17 @@ def test_standardize_leaves_noise_in_a_dead_channel_alone() -> None:
     noisy = z.clone()
     noisy[0, 1, 4] += 0.1
     assert fitted(noisy)[0, 1, 4].abs() < 0.1
+
+
+def test_a_dead_channel_gets_no_large_weight() -> None:
+    """Noise of 1e-8 is read neither by a normalisation nor inside of a solved fit."""
+    deviation = torch.full((DIM,), 0.5).double()
+    deviation[0], deviation[-1] = 2e-8, 0.0
+    assert Scale.of(torch.zeros(DIM).double(), deviation).deviation.min() == 0.5
+    assert Scale.of(torch.zeros(DIM).double(), 0 * deviation).deviation.max() == 1.0
+    z = rows()
+    z[:, :, 0] = 1e-8 * torch.randn(len(z), 1)
+    assert fit("standardize", z)(z)[:, :, 0].abs().max() < 1e-6
 
 
 def test_standardize_needs_rows() -> None:

@@ -9,13 +9,7 @@ import pytest
 
 from probekit import Location, TrainSpec, open_features, sweep
 from probekit.data.token_choice import TokenChoice
-from probekit.errors import (
-    DataError,
-    EntryNotFoundError,
-    OptionError,
-    RecordError,
-    UnknownNameError,
-)
+from probekit.errors import EntryNotFoundError, OptionError, RecordError, UnknownNameError
 from probekit.results import load_records
 from probekit.results.comparison import choose_run
 from probekit.train.baselines.auditing import audit, audit_table
@@ -165,9 +159,14 @@ def test_the_probe_reads_texts_without_a_part(tmp_path, monkeypatch):
         audit(run, out=out, location=location, without=rules)
     audited = audit(run, out=out, location=location, without=rules[:2])
     readings = {reading.reader: reading for reading in audited.readings}
-    shortcut, harmless = (readings[f"without {rule}"] for rule in rules[:2])
+    shortcut, harmless = (readings[f"last without {rule}"] for rule in rules[:2])
     assert shortcut.verdict == shortcut.shortcut == "not surely" != harmless.verdict
     assert any("120 of 120 test texts have it" in note for note in audited.notes)
+
+    more = replace(spec, init_from=str(tmp_path / "head"), fit="adam", epochs=1)
+    sweep(more, out="more.jsonl", location=location, predictions=True)
+    with pytest.raises(RecordError, match="it started from a saved head"):
+        audit(choose_run("more.jsonl"), out=out, location=location, without=rules[:1])
 
     for file in texts.iterdir():
         file.write_text(re.sub("(?:yes|no) ", "", file.read_text("utf-8")), "utf-8")
@@ -177,7 +176,7 @@ def test_the_probe_reads_texts_without_a_part(tmp_path, monkeypatch):
         out="scored.jsonl",
         location=replace(location, cache="other"),
     )
-    (record,) = (r for r in load_records(out) if r.head == "without regex:yes |no ")
+    (record,) = (r for r in load_records(out) if r.head == "last without regex:yes |no ")
     assert record.test_score == pytest.approx(scored[0].test_score)
 
 
@@ -190,8 +189,10 @@ def test_parts_of_texts_are_removed():
     assert without(text, TokenChoice.parse("tool")) is text
     assert without(("a <b>x</b>", "<b>y</b> z"), between) == ("a <b></b>", "<b></b> z")
     assert without("no role", system) == "no role"
-    with pytest.raises(DataError, match="nothing is left of 'aaa'"):
-        without("aaa", TokenChoice.parse("regex:a+"))
+    everything = TokenChoice.parse("regex:(?s).+")
+    assert without(text, everything) == text and without("aaa", everything) == "aaa"
+    optional = TokenChoice.parse(r"regex:Q: (?P<kept>\w+)|A:")
+    assert without("A: hello Q: foo bar", optional) == "A: hello Q:  bar"
 
 
 @pytest.mark.parametrize(
@@ -204,5 +205,8 @@ def test_what_is_no_part_is_refused(tmp_path, rule, message):
     spec = TrainSpec(model=PLANTED, task="glue/sst2", head="last", layers="3")
     location, out = Location(cache=tmp_path), tmp_path / "runs.jsonl"
     sweep(spec, out=out, location=location, predictions=True)
+    run, readers = choose_run(str(out)), tmp_path / "a.jsonl"
     with pytest.raises(OptionError, match=message):
-        audit(choose_run(str(out)), out=tmp_path / "a.jsonl", location=location, without=[rule])
+        audit(run, out=readers, location=location, without=[rule])
+    with pytest.raises(RecordError, match="the probe has no test score: choose another --split"):
+        audit(run, out=readers, location=location, without=["regex:a"], split="test")

@@ -63,7 +63,8 @@ def reads_without(rule: TokenChoice, probe: Callable[[], TrainedHead], device: s
             blocks = CachedRows.of(view, head.layers).blocks(head.layers)
             said = dict(enumerate(label for z in blocks for label in head.predict(z)))
             again = [n for n in again if cut[n] != texts[n]]
-        said |= zip(again, predict(head, [cut[n] for n in again], device=device), strict=True)
+        if again:
+            said |= zip(again, predict(head, [cut[n] for n in again], device=device), strict=True)
         numbers = {name: number for number, name in enumerate(view.labels.names)}
         return np.array([numbers[said[n]] for n in range(len(cut))], np.int64)
 

@@ -40,8 +40,9 @@ def main() -> None:
     work = args.cache / NAME
     header: list[str] = []
     lines, passed = [], []
+    tasks = {task.name: task for task in SUITES[SUITE].tasks(args.data)}
     for tag in TASKS:
-        (task,) = (t for t in SUITES[SUITE].tasks(args.data) if t.name == f"{SUITE}/{tag}")
+        task = tasks[f"{SUITE}/{tag}"]
         records = run_suite(
             SUITE, args.model, tasks=[tag], data=args.data, out=work / "probes.jsonl",
             cache=args.cache, workers=args.workers,

@@ -70,7 +70,8 @@ class Setting:
     session: Session
     split: Split
     path: str
-    loop_limit: int | None
+    loop_limit: int | None = None
+    loop_dtype: torch.dtype = torch.float32
 
     @cached_property
     def plan(self) -> Plan:
@@ -93,10 +94,10 @@ class Setting:
 
     @cached_property
     def loop_parts(self) -> tuple:
-        """The tokenizer and float32 model of the loop."""
+        """The tokenizer and the model of the loop."""
         return (
             AutoTokenizer.from_pretrained(self.path),
-            AutoModel.from_pretrained(self.path, dtype=torch.float32).eval(),
+            AutoModel.from_pretrained(self.path, dtype=self.loop_dtype).eval(),
         )
 
     def loop_batches(self) -> Iterator[BatchEncoding]:

@@ -24,7 +24,7 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,15 +32,13 @@ from pathlib import Path
 import depth_sklearn
 import finetuning
 import torch
+from extraction import BATCH, Setting
 from measure import Claim, Ratio, alternate, report, timed
 from sessions import all_batches, conll_session, run_forward
 from subjects import DECODER, LARGE, MINILM, model_path, parser, work_folder
 from torch.nn import ModuleList
-from transformers import AutoModel, AutoTokenizer
 
 from probekit import Location, TrainSpec, product, sweep
-from probekit.backbone import Backbone
-from probekit.data.batches import TokenBatch
 from probekit.extraction.opening import Session
 from probekit.probe.heads import HEADS
 from probekit.tasks import Split
@@ -49,7 +47,6 @@ SIZES = (4096, 16_384, 65_536)
 """Padded subwords of a batch that are tried."""
 
 OVERHEAD, RATE = 0.10, 3.5e9
-HAND = 32
 BLOCK = 2**24
 
 
@@ -105,9 +102,8 @@ def main() -> None:
 def encoder(args: argparse.Namespace, extent: Extent, folder: Path) -> Iterator[Claim]:
     """Extraction of an encoder, also against hooks and the loop by hand."""
     run = Extraction.of(args, extent, extent.encoder, folder / "encoder")
-    hooks, loop = run.hooked, run.by_hand
-    sides = {"extraction": run.extract, "forward": timed(run.forward), **run.disk}
-    timings = alternate({**sides, "hooks": timed(hooks), "loop": timed(loop)}, args.rounds)
+    plain = {"hooks": timed(run.hooked), "loop": timed(run.by_hand)}
+    timings = alternate({**run.sides, **plain}, args.rounds)
     yield run.claim(35, timings.median, timings.ratio("extraction", "forward"))
     yield Claim(
         number=42,
@@ -116,7 +112,7 @@ def encoder(args: argparse.Namespace, extent: Extent, folder: Path) -> Iterator[
         found=f"{timings.ratio('hooks', 'extraction')} x the speed of hooks that write nothing, "
         f"{timings.ratio('loop', 'extraction')} x that of the loop by hand",
         reached=timings.ratio("hooks", "extraction").median >= 1,
-        details=f"batches of {HAND} sentences on the other sides, tokenised before",
+        details=f"batches of {BATCH} sentences on the other sides, tokenised before",
     )
 
 
@@ -125,30 +121,21 @@ def decoder(args: argparse.Namespace, extent: Extent, folder: Path) -> Iterator[
     if extent.decoder is None:
         return
     run = Extraction.of(args, extent, extent.decoder, folder / "decoder")
-    sides = {"extraction": run.extract, "forward": timed(run.forward), **run.disk}
-    timings = alternate(sides, args.rounds)
+    timings = alternate(run.sides, args.rounds)
     yield run.claim(36, timings.median, timings.ratio("extraction", "forward"))
     shutil.rmtree(run.session.target.cache, ignore_errors=True)
 
 
-@dataclass(frozen=True)
-class Extraction:
+@dataclass(frozen=True, kw_only=True)
+class Extraction(Setting):
     """One model over the first sentences of CoNLL-2003's train.
 
     Attributes:
         name: of the model.
-        path: of the model.
-        session: that extracts.
-        split: the sentences.
-        batches: what extraction gives to the model.
-        size: padded subwords of each.
+        size: padded subwords of each batch.
     """
 
     name: str
-    path: str
-    session: Session
-    split: Split
-    batches: Sequence[TokenBatch]
     size: int
 
     @classmethod
@@ -165,30 +152,17 @@ class Extraction:
             batches = all_batches(backbone, session.plan(split))
             sides = {"forward": timed(partial(run_forward, backbone, batches))}
             seconds[size] = alternate(sides, 1).median("forward")
+        dtype = backbone.compute_dtype
         del backbone, batches, sides
         best = min(seconds, key=lambda size: seconds[size])
         session, split = opened(best)
-        batches = all_batches(session.backbone, session.plan(split))
-        return cls(name, model_path(args, name), session, split, batches, best)
+        path = model_path(args, name)
+        return cls(session, split, path, loop_dtype=dtype, name=name, size=best)
 
     @property
-    def backbone(self) -> Backbone:
-        """The model."""
-        return self.session.backbone
-
-    def extract(self) -> float:
-        """Write an entry; return the seconds, without those of deleting the one before."""
-        shutil.rmtree(self.session.target.cache, ignore_errors=True)
-        return timed(lambda: self.session.extract(self.split))()
-
-    def forward(self) -> None:
-        """Run the model over extraction's batches and keep nothing."""
-        run_forward(self.backbone, self.batches)
-
-    @property
-    def disk(self) -> dict[str, Callable[[], float]]:
-        """A side that writes as many bytes to the disk, one after the other."""
-        nbytes = self.session.plan(self.split).nbytes
+    def sides(self) -> dict[str, Callable[[], float]]:
+        """Extraction, the forward pass alone, and as many bytes written one after the other."""
+        nbytes = self.plan.nbytes
         block = memoryview(bytearray(os.urandom(2**16)) * (BLOCK // 2**16))
         path = self.session.target.cache.with_name("plain.bin")
 
@@ -198,64 +172,40 @@ class Extraction:
                     file.write(block[: nbytes - start])
                 os.fsync(file.fileno())
 
-        return {"disk": timed(write)}
+        return {"extraction": self.extract, "forward": timed(self.forward), "disk": timed(write)}
 
-    def plain_batches(self) -> list[Mapping[str, torch.Tensor]]:
-        """Tokenise the sentences as users do."""
-        tokenizer = AutoTokenizer.from_pretrained(self.path)
-        words = [list(example.words) for example in self.split.examples]
-        return [
-            tokenizer(
-                words[start : start + HAND], is_split_into_words=True, padding=True,
-                truncation=True, max_length=512, return_tensors="pt",
-            ).to(self.backbone.device)
-            for start in range(0, len(words), HAND)
-        ]  # fmt: skip
-
-    @property
-    def hooked(self) -> Callable[[], None]:
-        """What runs the plain model with a hook on each block, which copies states to the host."""
-        model, batches = self._plain(), self.plain_batches()
+    @torch.no_grad()
+    def hooked(self) -> None:
+        """Run the plain model with a hook on each block, which copies its states to the host."""
         kept: list[torch.Tensor] = []
 
         def keep(module: torch.nn.Module, given: object, out: object) -> None:
             state = out[0] if isinstance(out, tuple) else out
             kept.append(state.to("cpu"))  # type: ignore[union-attr]
 
+        model = self._plain()
         blocks = next(module for module in model.modules() if isinstance(module, ModuleList))
+        hooks = [block.register_forward_hook(keep) for block in blocks]
+        for batch in self.loop_made:
+            kept.clear()
+            model(**batch)
+        for hook in hooks:
+            hook.remove()
 
-        @torch.no_grad()
-        def run() -> None:
-            hooks = [block.register_forward_hook(keep) for block in blocks]
-            for batch in batches:
-                kept.clear()
-                model(**batch)
-            for hook in hooks:
-                hook.remove()
-
-        return run
-
-    @property
-    def by_hand(self) -> Callable[[], None]:
-        """What runs the plain model with ``output_hidden_states`` and copies them to the host."""
-        model, batches = self._plain(), self.plain_batches()
-
-        @torch.no_grad()
-        def run() -> None:
-            for batch in batches:
-                states = model(**batch, output_hidden_states=True).hidden_states
-                torch.stack(states).to("cpu")
-
-        return run
+    @torch.no_grad()
+    def by_hand(self) -> None:
+        """Run the plain model with ``output_hidden_states``, and copy them to the host."""
+        model = self._plain()
+        for batch in self.loop_made:
+            states = model(**batch, output_hidden_states=True).hidden_states
+            torch.stack(states).to("cpu")
 
     def _plain(self) -> torch.nn.Module:
-        dtype = self.backbone.compute_dtype
-        model = AutoModel.from_pretrained(self.path, dtype=dtype).eval()
-        return model.to(self.backbone.device)
+        return self.loop_parts[1].to(self.session.device)
 
     def claim(self, number: int, median: Callable[[str], float], beyond: Ratio) -> Claim:
         """Return what was found."""
-        plan = self.session.plan(self.split)
+        plan = self.plan
         rate, disk = (plan.nbytes / median(side) for side in ("extraction", "disk"))
         overhead = beyond.median - 1
         return Claim(
@@ -265,9 +215,9 @@ class Extraction:
             found=f"{plan.tokens / median('extraction'):,.0f} subwords/s, {rate / 1e9:.2f} GB/s, "
             f"overhead {overhead:.1%}",
             reached=overhead <= OVERHEAD and rate >= min(RATE, disk),
-            details=f"{self.backbone.info.n_blocks} blocks, {plan.tokens:,} subwords in batches of "
-            f"{self.size:,}; forward pass alone {plan.tokens / median('forward'):,.0f} subwords/s; "
-            f"the disk {disk / 1e9:.2f} GB/s",
+            details=f"{self.session.backbone.info.n_blocks} blocks, {plan.tokens:,} subwords in "
+            f"batches of {self.size:,}; forward pass alone "
+            f"{plan.tokens / median('forward'):,.0f} subwords/s; the disk {disk / 1e9:.2f} GB/s",
         )
 
 

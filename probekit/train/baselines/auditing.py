@@ -1,7 +1,7 @@
 """An audit: which simpler readers predict the labels of a probe as well as it does."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -26,14 +26,13 @@ from probekit.train.baselines.baseline_records import Ledger, guess_records
 from probekit.train.baselines.guesses import TEXT_READERS, majority, memorised
 from probekit.train.baselines.held_against import random_records
 from probekit.train.baselines.texts_without import n_changed, reads_without, trained_again
-from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.run_options import Data, Sample
 from probekit.train.sweeps.run_views import open_splits, scored_views
 from probekit.train.sweeps.specs import TrainSpec
 
 CHANCE = "majority"
-_WITHOUT = "without "
 
 Verdict = Literal["as well", "in part", "not surely"]
 """How a reader reads the labels: as well as the probe, as far as one can tell; surely, but the
@@ -181,24 +180,21 @@ def audit(
     runs = [resolve(spec, splits) for spec in plan]
     own = {"memorised": memorised} if kind.of_words else TEXT_READERS
     folder = predictions_folder(out)
+    guess = partial(guess_records, splits=splits, ledger=Ledger(out), predictions=folder)
+    notes, rules = _notes(run.records, shown), dict[str, TokenChoice]()
+    if without:
+        view = scored_views(runs[0].spec, splits).get(shown)
+        for name in without:
+            rules[name], note = _removed(name, plan, view, shown)
+            notes.append(note)
     by_name: dict[str, list[Record]] = defaultdict(list)
-    for record in guess_records(runs, splits, Ledger(out), {CHANCE: majority, **own}, folder):
+    for record in guess(runs, guesses={CHANCE: majority, **own}):
         by_name[record.head].append(record)
+    lacking = _read_without(rules, run, runs, guess, of_run, device) if rules else {}
+    by_name |= lacking
     train = partial(
         sweep, out=out, workers=workers, device=device, progress=progress, predictions=True
     )
-    notes = _notes(run.records, shown)
-    view = scored_views(runs[0].spec, splits).get(shown)
-    rules = {name: _removed(name, plan, view, shown) for name in without}
-    notes += [_note(name, rule, view, shown) for name, rule in rules.items() if view is not None]
-    for record, spec, one in zip(run.records, plan, runs, strict=True):
-        probe = cache(partial(trained_again, spec, record.key, of_run, device))
-        readers = {
-            f"{record.head} {_WITHOUT}{name}": reads_without(rule, probe, device)
-            for name, rule in rules.items()
-        }
-        for of_one in guess_records([one], splits, Ledger(out), readers, folder, of_heads=True):
-            by_name[of_one.head].append(of_one)
     try:
         by_name["embeddings"] = train([_embeddings(spec) for spec in plan], location=of_run)
     except (DataError, EntryNotFoundError, OptionError) as error:
@@ -210,7 +206,7 @@ def audit(
         notes.append("no random weights: extract the task again with --random-init 0 to have them")
     for name, records in by_name.items():
         _check_predicted(records, f"{out}: {name}", f"delete {out} and run the audit again")
-    return _audited(run, by_name, shown, notes)
+    return _audited(run, by_name, shown, notes, lacking)
 
 
 def _opened(spec: TrainSpec, entry: str, location: Location) -> tuple[Splits, Location]:
@@ -225,16 +221,51 @@ def _opened(spec: TrainSpec, entry: str, location: Location) -> tuple[Splits, Lo
     return open_splits(spec, own), own
 
 
+def _read_without(
+    rules: Mapping[str, TokenChoice],
+    probe: RecordedRun,
+    runs: Sequence[Run],
+    guess: Callable[..., list[Record]],
+    location: Location,
+    device: str,
+) -> dict[str, list[Record]]:
+    """Let a probe read texts without parts; return its records by reader.
+
+    Args:
+        rules: the parts, by name.
+        probe: records, one for each seed.
+        runs: the same, resolved.
+        guess: `guess_records` of these features.
+        location: where they are.
+        device: what computes.
+
+    Raises:
+        RecordError: the probe cannot be trained again as it was.
+    """
+    found: dict[str, list[Record]] = defaultdict(list)
+    for record, run in zip(probe.records, runs, strict=True):
+        spec = _spec(record, probe.text)
+        head = cache(partial(trained_again, spec, record.key, location, device))
+        readers = {
+            f"{record.head} without {name}": reads_without(rule, head, device)
+            for name, rule in rules.items()
+        }
+        for reader in guess([run], guesses=readers, of_heads=True):
+            found[reader.head].append(reader)
+    return found
+
+
 def _removed(
     name: str, plan: Sequence[TrainSpec], view: FeatureView | None, split: str
-) -> TokenChoice:
-    """Return what is removed of the texts of a split.
+) -> tuple[TokenChoice, str]:
+    """Return what is removed of the texts of a split, and what its row means.
 
     Raises:
         RecordError: there is no such split.
         OptionError: it is no part of these texts; or the probe reads words, or trains its model.
     """
     rule, reason = TokenChoice.parse(name, "--without"), None
+    changed = 0
     if view is None:
         raise RecordError(f"the probe has no {split} score: choose another --split.")
     if (per := KINDS[view.kind].per) != "text":
@@ -245,17 +276,12 @@ def _removed(
         reason = "it reads whole texts, and this entry keeps some of their tokens (--only)"
     elif rule.last is not None:
         reason = "name a part of the text, such as regex:R"
-    elif not n_changed(view, rule):
+    elif not (changed := n_changed(view, rule)):
         reason = f"no {split} text has it"
     if reason:
         raise OptionError(f"--without {name}: {reason}.")
-    return rule
-
-
-def _note(name: str, rule: TokenChoice, view: FeatureView, split: str) -> str:
-    """Return what the row of a removed part means."""
-    of = f"{n_changed(view, rule):,} of {view.n_examples:,} {split} texts have it"
-    return (
+    of = f"{changed:,} of {view.n_examples:,} {split} texts have it"
+    return rule, (
         f"without {name}: the probe itself, on texts without it ({of}); if it is not surely above "
         "chance then, it may read nothing else"
     )
@@ -297,9 +323,20 @@ def _embeddings(spec: TrainSpec) -> TrainSpec:
 
 
 def _audited(
-    probe: RecordedRun, by_name: Mapping[str, Sequence[Record]], split: str, notes: Sequence[str]
+    probe: RecordedRun,
+    by_name: Mapping[str, Sequence[Record]],
+    split: str,
+    notes: Sequence[str],
+    lacking: Collection[str],
 ) -> Audit:
     """Compare the probe and every reader with chance, and the probe with every reader.
+
+    Args:
+        probe: the run.
+        by_name: records of the most frequent class and of each reader.
+        split: whose scores are compared.
+        notes: see `Audit`.
+        lacking: the readers that are the probe itself, on texts without a part.
 
     Raises:
         RecordError: one of them has no score on the split.
@@ -325,7 +362,7 @@ def _audited(
                 reader=name,
                 above_chance=higher,
                 behind_probe=lower,
-                shortcut="not surely" if _WITHOUT in name else "as well",
+                shortcut="not surely" if name in lacking else "as well",
             )
             for name, higher, lower in readings
         ],

@@ -199,7 +199,7 @@ def laid_out(subject: Subject, layers: int, dtype: FeatureDtype) -> tuple[float,
     arrays, units = lay_out(
         {subject.array: lengths},
         {subject.array: tuple(range(layers))},
-        subject.dim,
+        {subject.array: subject.dim},
         dtype,
         unit_share(subject.tokens, subject.blocks, subject.dim) / share,
     )

@@ -21,6 +21,7 @@ from .plots.geometry_panels import plot_geometry as plot_geometry
 from .plots.learning import plot_learning as plot_learning
 from .plots.measured import plot_exit as plot_exit
 from .plots.measured import plot_overthinking as plot_overthinking
+from .plots.point_map import plot_points as plot_points
 from .plots.style import Look as Look
 from .plots.style import save_figure as save_figure
 from .plots.weights import plot_weights as plot_weights

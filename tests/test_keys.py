@@ -437,8 +437,8 @@ def test_every_option_of_extraction_is_in_an_entry():
     given = {name for name in ENTRIES for name in EXTRACTIONS[name][2]}
     no_part = {"limit", "batch_tokens"}  # the texts are; how many are read at once is not
     # in a key only if set: tests/backbone/test_encoder_halves.py, test_quantized.py, and
-    # tests/extraction/test_tokens.py
-    later = {"part", "quantize", "only"}
+    # tests/extraction/test_tokens.py and test_points.py
+    later = {"part", "quantize", "only", "points"}
     assert {field.name for field in fields(ExtractOptions)} == given | no_part | later
 
 

@@ -15,3 +15,4 @@ from .saved_run import SavedRun as SavedRun
 from .states import StateSource as StateSource
 from .states import add_rows as add_rows
 from .states import read_arrays as read_arrays
+from .states import states_at as states_at

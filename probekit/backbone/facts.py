@@ -13,6 +13,7 @@ from transformers import CONFIG_MAPPING, PretrainedConfig, PreTrainedModel, PreT
 from probekit.backbone.architecture import plain_config
 from probekit.backbone.checkpoint import Checkpoint, WeightFile
 from probekit.backbone.given_model import GivenModel
+from probekit.backbone.points import Place, find_points
 from probekit.backbone.saved_run import SavedRun, called
 from probekit.backbone.structure import Structure, shorten
 from probekit.backbone.tokenizer import read_tokenizer
@@ -269,6 +270,11 @@ class Inspection:
     structure: Structure
     n_values: int
     tuned: TunedValues | None = None
+
+    @cached_property
+    def points(self) -> Mapping[str, Place]:
+        """Where in its blocks the model has points besides the residual stream."""
+        return find_points(self.info.name, self.config)
 
     @cached_property
     def text_tokenizer(self) -> PreTrainedTokenizerFast:

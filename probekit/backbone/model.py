@@ -33,8 +33,11 @@ from probekit.backbone.placement import (
     placing,
     quantization,
 )
+from probekit.backbone.points import captured
 from probekit.backbone.saved_run import SavedRun
+from probekit.backbone.states import NO_POINTS, Points
 from probekit.backbone.structure import check_runs
+from probekit.base.kinds import RESID_POST, ReadPoint
 from probekit.base.machine import Heap, keep_few_kernels, pick_device
 from probekit.base.tensors import send
 from probekit.data.batches import PADDED, Batching, TokenBatch
@@ -46,6 +49,7 @@ logger = logging.getLogger(__name__)
 
 OVERFLOW = "The forward pass overflowed: rerun with --compute-dtype float32."
 """What to do about states of a pass that are not finite."""
+
 
 _NOT_FINITE = "They occur in float32 as well: weights of the model are damaged, or far too large."
 
@@ -145,10 +149,41 @@ class Backbone:
                 )
         return states
 
+    def width_at(self, point: str) -> int:
+        """Return how wide the states of a point are."""
+        place = self.inspection.points[point] if point != RESID_POST else None
+        return self.info.dim if place is None or place.width is None else place.width
+
     def states_of(
+        self, batch: TokenBatch, layers: Sequence[int], points: Points = NO_POINTS
+    ) -> list[Float[Tensor, "batch time _"]]:
+        """Run the model over a batch, see `layers`; return these, then each layer of each point.
+
+        Raises:
+            BackboneError: a block does not go through the module that makes a point.
+        """
+        if not points:
+            return self._stream_of(batch, layers)
+        with captured(self.model, self.inspection.points, points) as caught:
+            # a model is not run without a layer to keep
+            states = self._stream_of(batch, layers or self.inspection.structure.usable[-1:])
+        wanted = [(point, layer) for point, numbers in points.items() for layer in numbers]
+        return states[: len(layers)] + [self._state_at(at, caught, batch) for at in wanted]
+
+    def _state_at(
+        self, at: tuple[str, int], caught: Mapping[tuple[str, int], Tensor], batch: TokenBatch
+    ) -> Float[Tensor, "batch time _"]:
+        shape, states = batch.input_ids.shape, caught.get(at)
+        if states is None or states.shape[:-1].numel() != shape.numel():
+            raise BackboneError(
+                f"model {self.info.name!r}: block {at[1]} gave no {at[0]} for each subword. Leave "
+                "it out of --points."
+            )
+        return states.reshape(*shape, -1).to(self.device)
+
+    def _stream_of(
         self, batch: TokenBatch, layers: Sequence[int]
     ) -> list[Float[Tensor, "batch time dim"]]:
-        """Run the model over a batch; see `layers`."""
         given = batch.input_ids, batch.lengths, layers, batch.token_types
         if not self.unnormed:
             return self.layers(*given)
@@ -159,6 +194,15 @@ class Backbone:
             states = self.layers(*given)
         pairs = zip(layers, states, strict=True)
         return [into_norm[-1] if n == self.info.n_blocks else state for n, state in pairs]
+
+    def columns(self, point: ReadPoint) -> slice:
+        """Return which part of the width of a point is read.
+
+        Raises:
+            OptionError: the model has no such attention head.
+        """
+        heads = None if point.head is None else self.inspection.points[point.name].heads
+        return point.columns(self.width_at(point.name), heads, self.info.name)
 
     @property
     def pad_id(self) -> int:

@@ -1,6 +1,7 @@
 """Rows of hidden states: take those of batches from their source, and pool them into buffers."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -8,11 +9,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.backbone.facts import BackboneInfo
-from probekit.base.kinds import ARRAYS
+from probekit.base.kinds import ARRAYS, RESID_POST
 from probekit.data.batches import Batching, TokenBatch, token_batches
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling, pool
 from probekit.probe.model_parts import FinalNorm
+
+Points = Mapping[str, Sequence[int]]
+"""Points besides the residual stream, each with the layers that are wanted of it."""
+
+NO_POINTS: Points = MappingProxyType({})
 
 
 @runtime_checkable
@@ -56,9 +62,12 @@ class StateSource(Protocol):
         """What values that are not finite come from, and what to do, for a message."""
 
     def states_of(
-        self, batch: TokenBatch, layers: Sequence[int]
-    ) -> list[Float[Tensor, "batch time dim"]]:
-        """Return some layers of a batch's windows, right-padded, as ``Backbone.layers`` does."""
+        self, batch: TokenBatch, layers: Sequence[int], points: Points = NO_POINTS
+    ) -> list[Float[Tensor, "batch time _"]]:
+        """Return layers of a batch's windows, right-padded, then the layers of other points."""
+
+    def width_at(self, point: str) -> int:
+        """Return how wide the states of a point are."""
 
     def config_json(self) -> dict[str, Any]:
         """Return the model's configuration as JSON values; empty where it is not known."""
@@ -80,13 +89,24 @@ def add_rows(
         layers: per array, the layer numbers along axis 0 of its buffer.
         blocks: per array, a buffer of shape (layers, rows, dim), on any device.
     """
-    wanted = sorted({layer for numbers in layers.values() for layer in numbers})
-    layer_states = backbone.states_of(batch, wanted)
-    states = dict(zip(wanted, layer_states, strict=True))
+    states = states_at(backbone, batch, layers)
     for name, numbers in layers.items():
         picks = batch.picks[name].to(backbone.device, blocks[name].device)
         for block, layer in zip(blocks[name], numbers, strict=True):
-            pool(states[layer], picks, block)
+            pool(states[ARRAYS[name].point, layer], picks, block)
+
+
+def states_at(
+    backbone: StateSource, batch: TokenBatch, layers: Mapping[str, Sequence[int]]
+) -> dict[tuple[str, int], Float[Tensor, "batch time _"]]:
+    """Take the states of one batch that the layers of some arrays need, by point and layer."""
+    wanted: dict[str, set[int]] = {RESID_POST: set()}
+    for name, numbers in layers.items():
+        wanted.setdefault(ARRAYS[name].point, set()).update(numbers)
+    points = {point: sorted(numbers) for point, numbers in wanted.items()}
+    keys = [(point, layer) for point, numbers in points.items() for layer in numbers]
+    stream = points.pop(RESID_POST)
+    return dict(zip(keys, backbone.states_of(batch, stream, points), strict=True))
 
 
 def read_arrays(
@@ -116,7 +136,7 @@ def read_arrays(
         name: torch.zeros(
             len(numbers),
             int(encoded.rows[name][start:stop].sum()),
-            backbone.info.dim,
+            backbone.width_at(ARRAYS[name].point),
             # the windows of a text add up to its mean
             dtype=torch.float32 if ARRAYS[name].averages else dtype,
         )

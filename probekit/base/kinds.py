@@ -1,12 +1,13 @@
-"""Kinds of labels, the arrays that an entry can keep, names of splits, and layer numbers.
+"""Kinds of labels, points of a block, arrays of an entry, names of splits, and layer numbers.
 
 Layer ``i`` is HuggingFace's ``hidden_states[i]``: 0 is the embeddings, 1..L the block outputs.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from probekit.base.registry import choose
 from probekit.errors import OptionError
 
 KindName = Literal[
@@ -14,6 +15,30 @@ KindName = Literal[
 ]
 OUTPUT_HEAD = "output-head"
 """What an entry may keep besides arrays: the model's own output head."""
+
+RESID_POST = "resid_post"
+"""The point that every model has, and every layer: the residual stream."""
+
+POINTS: Mapping[str, str] = {
+    RESID_POST: "the residual stream after a block, which is hidden_states",
+    "attn_out": "what attention adds to the residual stream",
+    "mlp_out": "what the feed-forward part adds to it",
+    "mlp_act": "what the last linear layer of the feed-forward part reads: its neurons",
+    "z": "what the last linear layer of attention reads: the outputs of its heads",
+}
+"""Where in a block states are taken, and what is there."""
+
+ALIASES_OF_POINTS: Mapping[str, str] = {
+    "hook_resid_post": RESID_POST,
+    "hook_attn_out": "attn_out",
+    "hook_mlp_out": "mlp_out",
+    "mlp.hook_post": "mlp_act",
+    "attn.hook_z": "z",
+    "layers_output": RESID_POST,
+    "attentions_output": "attn_out",
+    "mlps_output": "mlp_out",
+}
+"""What TransformerLens (``hook_``) and nnterp (``_output``) call points."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +51,7 @@ class Array:
         averages: whether a row is a mean of rows, added up over the windows of its text.
         last_only: whether it holds the last layer alone, not every chosen one.
         end: the end of its text that a row is the token of; None for other rows.
+        point: where in a block the states are taken, one of ``POINTS``.
     """
 
     name: str
@@ -33,28 +59,42 @@ class Array:
     averages: bool = False
     last_only: bool = False
     end: Literal["first", "last"] | None = None
+    point: str = RESID_POST
+
+
+_OF_THE_STREAM = (
+    Array(name="words", per="word"),
+    Array(name="predicted", per="prediction"),
+    Array(name="cls", per="text", end="first"),
+    Array(name="mean", per="text", averages=True),
+    Array(name="last", per="text", end="last"),
+    Array(name="tokens", per="subword", last_only=True),
+)
+
+
+def array_at(array: str, point: str) -> str:
+    """Return the name of an array at a point: ``words`` of the residual stream, ``words.z``."""
+    return array if point == RESID_POST else f"{array}.{point}"
 
 
 ARRAYS: Mapping[str, Array] = {
-    array.name: array
-    for array in (
-        Array(name="words", per="word"),
-        Array(name="predicted", per="prediction"),
-        Array(name="cls", per="text", end="first"),
-        Array(name="mean", per="text", averages=True),
-        Array(name="last", per="text", end="last"),
-        Array(name="tokens", per="subword", last_only=True),
-    )
+    name: replace(array, name=name, point=point)
+    for point in POINTS
+    for array in _OF_THE_STREAM
+    for name in (array_at(array.name, point),)
 }
 """By name, in the order of an entry: those of every chosen layer first; the first says which."""
 
-POOLED = tuple(name for name, array in ARRAYS.items() if array.per == "text")
+STREAM_ARRAYS = tuple(array.name for array in _OF_THE_STREAM)
+"""The arrays of the residual stream; the others are the same rows at other points."""
+
+POOLED = tuple(name for name in STREAM_ARRAYS if ARRAYS[name].per == "text")
 """The arrays with one row per text: first token, mean of all tokens, last token."""
 
 TOKENS = "tokens"
 """The array with a row per token."""
 
-LAST_ONLY = tuple(name for name, array in ARRAYS.items() if array.last_only)
+LAST_ONLY = tuple(name for name in STREAM_ARRAYS if ARRAYS[name].last_only)
 """The arrays of the last layer alone, whichever layers the others have."""
 
 
@@ -225,6 +265,98 @@ def _layer_range(item: str, count: int, text: str) -> range:
             f"0 (embeddings) to {count - 1}."
         )
     return range(number % count, number % count + 1)
+
+
+def typed_arrays(names: Iterable[str]) -> tuple[str, str | None]:
+    """Return ``--keep`` and ``--points`` of what an entry keeps; None of the stream alone.
+
+    Args:
+        names: arrays, and the output head.
+    """
+    names = list(names)
+    keep = dict.fromkeys(name.partition(".")[0] for name in names)
+    asked = {ARRAYS[name].point for name in names if name in ARRAYS}
+    points = [point for point in POINTS if point in asked]
+    return ",".join(keep), None if points in ([], [RESID_POST]) else ",".join(points)
+
+
+@dataclass(frozen=True)
+class ReadPoint:
+    """The point whose rows are read, or one attention head of it.
+
+    Attributes:
+        name: one of ``POINTS``.
+        head: number of the head, from 0; None is the whole width.
+    """
+
+    name: str = RESID_POST
+    head: int | None = None
+
+    @classmethod
+    def parse(cls, text: str | None) -> "ReadPoint":
+        """Read ``attn_out`` or ``z:head=3``; None is the residual stream.
+
+        Raises:
+            OptionError: the option of a point is not the number of a head of ``z``.
+            UnknownNameError: there is no such point.
+        """
+        name, _, option = (text or RESID_POST).partition(":")
+        (point,) = parse_points([name.strip()])
+        number = option.removeprefix("head=")
+        if not option:
+            return cls(point)
+        if point != "z" or number == option or not (number.isascii() and number.isdigit()):
+            raise OptionError(
+                f"--point {text}: only z has an option, the number of an attention head, as in "
+                "z:head=3."
+            )
+        return cls(point, int(number))
+
+    def __str__(self) -> str:
+        """Return what `parse` reads."""
+        return self.name if self.head is None else f"{self.name}:head={self.head}"
+
+    def array(self, name: str) -> str:
+        """Return the array at this point that has the rows of one of the residual stream."""
+        return array_at(name, self.name)
+
+    def columns(self, width: int, n_heads: int | None, where: str) -> slice:
+        """Return which columns of a width are read.
+
+        Args:
+            width: of all attention heads, side by side.
+            n_heads: how many they are; None if they are not known to be of one width.
+            where: whose they are, for messages.
+
+        Raises:
+            OptionError: there is no such head.
+        """
+        if self.head is None:
+            return slice(0, width)
+        if n_heads is None or self.head >= n_heads:
+            has = f"has heads 0 to {n_heads - 1}" if n_heads else "has no heads of one width"
+            raise OptionError(f"--point {self}: {where} {has}.")
+        each = width // n_heads
+        return slice(self.head * each, (self.head + 1) * each)
+
+
+STREAM = ReadPoint()
+"""The residual stream."""
+
+
+def parse_points(names: Iterable[str]) -> tuple[str, ...]:
+    """Return points by their names here, each once, in the order of ``POINTS``.
+
+    Args:
+        names: of points; those of ``ALIASES_OF_POINTS`` are understood.
+
+    Raises:
+        UnknownNameError: there is no such point.
+    """
+    asked = [ALIASES_OF_POINTS.get(name, name) for name in names]
+    for name in asked:
+        choose("point", name, POINTS)
+    return tuple(name for name in POINTS if name in asked)
 
 
 def up_to_depth(layers: tuple[int, ...], depth: int) -> tuple[int, ...]:

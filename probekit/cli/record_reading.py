@@ -61,8 +61,8 @@ class FigureOptions:
 
     split: str | None = option(
         None,
-        "depth, fewshot, fraction, overthinking, exit: dev, or test (the default where all have "
-        "one); classes: dev (the default) or test.",
+        "depth, points, fewshot, fraction, overthinking, exit: dev, or test (the default where all "
+        "have one); classes: dev (the default) or test.",
     )
     of: str | None = option(
         None,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
+from probekit.base.kinds import ReadPoint
 from probekit.base.numbers import parse_seeds
 from probekit.base.registry import Panel, choose, flag, nearest, option
 from probekit.base.selection import PROTOCOL_DEFAULTS
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 OF_RUNS = OptionsOf(GROUPS, apart=tuple(PROTOCOL_DEFAULTS))
 """The options of runs: their help stands where the library keeps them."""
+
+ALL_HEADS = "z:head=all"
+"""What stands for the points of all attention heads, one after the other."""
 
 Preset = str | Mapping[str, Any]
 """What is typed for ``--protocol``, or the table ``[protocol]`` of a config file."""
@@ -151,14 +155,33 @@ class Target:
         label = first_label(asked)
         tokens = asked.get("token_head") is not None
         self.location.check_cached(
-            self.model, self.about(label), label, asked["fit_on"], tokens=tokens
+            self.model,
+            self.about(label),
+            label,
+            asked["fit_on"],
+            tokens=tokens,
+            point=_first_point(asked),
         )
 
-    def splits(self, label: str | None, fit_on: str) -> "Splits":
-        """Return the features, as they are in the cache."""
+    def splits(self, asked: Mapping[str, Any]) -> "Splits":
+        """Return the features, as they are in the cache, at the first point that is named."""
         from probekit.features import open_features
 
-        return open_features(self.model, self.task, label, self.location, fit_on=fit_on)
+        label, fit_on = first_label(asked), asked["fit_on"]
+        return open_features(
+            self.model, self.task, label, self.location, fit_on=fit_on, point=_first_point(asked)
+        )
+
+    def points(self, asked: Mapping[str, Any], typed: Sequence[str | None]) -> list[str | None]:
+        """Return points as a run takes them: of ``z:head=all`` one for each attention head."""
+        points: list[str | None] = []
+        for point in typed:
+            if point != ALL_HEADS:
+                points.append(point)
+                continue
+            count = self.splits({**asked, "point": "z"}).manifest.attention_heads or 1
+            points += [str(ReadPoint("z", head)) for head in range(count)]
+        return points
 
     def kind(self, label: str | None) -> str:
         """Return what a label column labels: words, whole texts, ..."""
@@ -204,6 +227,8 @@ def make_plan(
     for name in heads:
         choose("head", name.partition(":")[0], dict.fromkeys(HEADS))
     lists = _option_values(asked, preset)
+    if "point" in lists:
+        lists["point"] = target.points(asked, lists["point"])
     labels = lists.pop("label", [None])
     if not labels:
         raise OptionError("--label names no value.")
@@ -332,6 +357,12 @@ def _starts(text: str) -> dict[str, Sequence[Any]]:
 def first_label(asked: Mapping[str, Any]) -> str | None:
     """Return the first label column that was named, or None for the task's default."""
     return next(iter(split_list(asked.get("label") or "")), None)
+
+
+def _first_point(asked: Mapping[str, Any]) -> str | None:
+    """Return the first point that was named; of all attention heads, that of all side by side."""
+    point = next(iter(split_list(asked.get("point") or "")), None)
+    return "z" if point == ALL_HEADS else point
 
 
 def each(text: str | None, read: Callable[[str], T], option: str) -> list[T | None]:

@@ -57,6 +57,8 @@ def _carry_out(
     """
     target.check_cached(asked)
     plan = make_plan(target, shared, asked, head=head, depths=depths)
+    if by_depth:  # the embeddings are of no block, so other points begin at depth 1
+        plan = [spec for spec in plan if spec.depth != 0 or spec.point is None]
     from probekit.train.sweeps.run import sweep  # with torch
 
     out = shared.out or target.default_out(first_label(asked))
@@ -205,7 +207,7 @@ def depth(
     """Train a head at every depth 0..L in one pass over the cache."""
     target = Target.of(model, task, shared, asked)
     target.check_cached(asked)
-    n_blocks = target.splits(first_label(asked), asked["fit_on"]).manifest.n_blocks
+    n_blocks = target.splits(asked).manifest.n_blocks
     if head is None and not read_protocol(shared.protocol).name:
         head = "last"
     from probekit.train.sweeps.specs import depths  # with torch

@@ -93,7 +93,8 @@ def make_draft(
             "computed": [],
             "batching": asdict(backbone.batching),
             "units": [unit.start for unit in plan.units],
-        },
+        }
+        | ({} if plan.attention_heads is None else {"attention_heads": plan.attention_heads}),
     )
     return Draft(manifest=manifest, examples=example_table(split, plan).table, files=files)
 

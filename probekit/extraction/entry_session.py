@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from probekit.backbone import StateSource
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import ARRAYS
 from probekit.base.notices import info_once, warn_once
 from probekit.base.tensors import ReusedMemory
 from probekit.data.encoded import EncodedSplit
@@ -95,15 +94,14 @@ class EntrySession(ABC):
             OptionError: a process could not map so many files.
         """
         request = self.request
-        arrays = tuple(name for name in request.keep if name in ARRAYS)
         pooling = request.pooling or "first"  # a word of one row is that row in any way
         return make_plan(
             self.encode(split),
             request.info,
             request.options,
-            arrays,
+            request.layers_of,
             pooling,
-            tokens_of_layers=request.tokens_of_layers,
+            request.points,
         )
 
     def extract(self, split: Split | SplitParts) -> Entry | None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from probekit.backbone import StateSource
+from probekit.backbone import StateSource, states_at
 from probekit.base.kinds import TOKENS
 from probekit.base.notices import human_bytes, human_time, short_time
 from probekit.data.batches import TokenBatch
@@ -49,7 +49,7 @@ def tokens_per_second(backbone: StateSource, plan: Plan, *, share: float = 1.0) 
 
 def run_pass(backbone: StateSource, plan: Plan, batch: TokenBatch, count: int) -> None:
     """Take the states of the first windows of a batch, and wait for them."""
-    states = backbone.states_of(batch.first(count), plan.layers)
+    states = [*states_at(backbone, batch.first(count), plan.layers).values()]
     states[-1][0, 0, 0].item()  # an accelerator returns before it is done; this waits for it
 
 

@@ -4,8 +4,9 @@ Shards are several processes that extract one entry together, each some of its u
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import cast
 
 import numpy as np
@@ -13,7 +14,8 @@ import torch
 from jaxtyping import Int64
 
 from probekit.backbone import BackboneInfo
-from probekit.base.kinds import ARRAYS, LAST_ONLY, parse_layers
+from probekit.backbone.points import Place
+from probekit.base.kinds import ARRAYS
 from probekit.base.registry import choose
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling
@@ -46,6 +48,7 @@ class Plan:
         units: units in data-set order.
         pooling: which subwords make a word's row.
         batch_tokens: padded tokens per batch.
+        attention_heads: whose outputs ``z`` holds; None where it is not stored.
     """
 
     encoded: EncodedSplit
@@ -54,6 +57,7 @@ class Plan:
     units: list[Unit]
     pooling: Pooling
     batch_tokens: int
+    attention_heads: int | None = None
 
     @property
     def nbytes(self) -> int:
@@ -66,9 +70,9 @@ class Plan:
         return len(self.encoded.subwords)
 
     @property
-    def layers(self) -> list[int]:
-        """The layers that any array stores, ascending."""
-        return sorted({layer for array in self.arrays.values() for layer in array.layers})
+    def layers(self) -> dict[str, tuple[int, ...]]:
+        """The layers that each array stores, ascending."""
+        return {name: array.layers for name, array in self.arrays.items()}
 
     @property
     def largest_first(self) -> list[Unit]:
@@ -99,10 +103,9 @@ def make_plan(
     encoded: EncodedSplit,
     info: BackboneInfo,
     options: ExtractOptions,
-    keep: Sequence[str],
+    layers: Mapping[str, tuple[int, ...]],
     pooling: Pooling,
-    *,
-    tokens_of_layers: bool = False,
+    points: Mapping[str, Place] = MappingProxyType({}),
 ) -> Plan:
     """Lay out the arrays and units of an entry.
 
@@ -112,20 +115,19 @@ def make_plan(
         encoded: the split as the model reads it.
         info: the model.
         options: what is asked for.
-        keep: the arrays to store, in their order.
+        layers: of each array to store, in their order.
         pooling: which subwords make a word's row.
-        tokens_of_layers: store every chosen layer of ``tokens``, not the last one alone.
+        points: places of points besides the residual stream.
 
     Raises:
-        OptionError: a layer does not exist, or a process could not map so many files.
+        OptionError: a process could not map so many files.
     """
     dtype = cast(FeatureDtype, "float16" if options.dtype == "auto" else options.dtype)
-    chosen = parse_layers(options.layers, info.n_blocks)
-    last_only = () if tokens_of_layers else LAST_ONLY
-    layers = {name: (info.n_blocks,) if name in last_only else chosen for name in keep}
-    rows = {name: encoded.rows[name] for name in keep}
+    rows = {name: encoded.rows[name] for name in layers}
+    widths = {point: place.width or info.dim for point, place in points.items()}
+    dims = {name: widths.get(ARRAYS[name].point, info.dim) for name in layers}
     share = unit_share(len(encoded.subwords), info.n_blocks, info.dim)
-    arrays, units = lay_out(rows, layers, info.dim, dtype, share)
+    arrays, units = lay_out(rows, layers, dims, dtype, share)
     check_mappable(choose("backend", options.format, BACKENDS), arrays.values())
     return Plan(
         encoded=encoded,
@@ -134,13 +136,14 @@ def make_plan(
         units=units,
         pooling=pooling,
         batch_tokens=options.batch_tokens,
+        attention_heads=points["z"].heads if "z" in points else None,
     )
 
 
 def lay_out(
     rows: Mapping[str, Int64[np.ndarray, " examples"]],
     layers: Mapping[str, tuple[int, ...]],
-    dim: int,
+    dims: Mapping[str, int],
     dtype: FeatureDtype,
     share: float,
 ) -> tuple[dict[str, ArraySpec], list[Unit]]:
@@ -149,12 +152,15 @@ def lay_out(
     Args:
         rows: per array, the rows of each example.
         layers: per array, its layers.
-        dim: D, the width.
+        dims: per array, its width.
         dtype: how rows are stored.
         share: of all examples, what a unit computes at most.
     """
-    row_bytes = {name: len(layers[name]) * dim * 2.0 for name in rows}
-    chunk_rows = {name: chunk_rows_for(dim, dtype, int(rows[name].sum())) for name in rows}
+    row_bytes = {name: len(layers[name]) * dims[name] * 2.0 for name in rows}
+    chunk_rows = {}
+    for name in rows:  # alike where rows are, so that one column tells where these begin
+        widest = max(dims[other] for other in rows if ARRAYS[other].per == ARRAYS[name].per)
+        chunk_rows[name] = chunk_rows_for(widest, dtype, int(rows[name].sum()))
     chunk_rows = fit_chunk_rows(chunk_rows, rows, row_bytes, share)
     units = plan_units(
         rows,
@@ -168,7 +174,7 @@ def lay_out(
             name=name,
             rows=slots[name],
             layers=layers[name],
-            dim=dim,
+            dim=dims[name],
             dtype=dtype,
             chunk_rows=chunk_rows[name],
         )

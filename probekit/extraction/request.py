@@ -1,11 +1,21 @@
 """What options mean for a task and a model: which rows are kept, and what an entry's key hashes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from probekit.backbone import BackboneInfo, Inspection
-from probekit.base.kinds import ARRAYS, KINDS, LAST_ONLY, OUTPUT_HEAD, parse_layers
+from probekit.backbone.points import Place, check_points
+from probekit.base.kinds import (
+    ARRAYS,
+    KINDS,
+    LAST_ONLY,
+    OUTPUT_HEAD,
+    RESID_POST,
+    STREAM_ARRAYS,
+    array_at,
+    parse_layers,
+)
 from probekit.data.pooling import Pooling
 from probekit.data.predicted import RATE
 from probekit.errors import OptionError
@@ -31,6 +41,7 @@ class Request:
         keep: what is stored, by name, in the order of an entry.
         pooling: which subwords make a word's row; None where rows are words, and nobody says it.
         masking: what is predicted, for language modelling.
+        points: places of the points that are asked for besides the residual stream.
         imported: what tells states of another program from others; None of a model that runs.
     """
 
@@ -40,6 +51,7 @@ class Request:
     keep: tuple[str, ...]
     pooling: Pooling | None
     masking: Mapping[str, Any] | None = None
+    points: Mapping[str, Place] = field(default_factory=dict)
     imported: Mapping[str, Any] | None = None
 
     @property
@@ -56,8 +68,41 @@ class Request:
         """Whether ``tokens`` are of all layers that are named, or chosen; else of the last one."""
         if "tokens" not in self.keep or KINDS[self.task.kind].per != "text":
             return False
-        named = self.options.layers != "all" and self.layers != (self.info.n_blocks,)
-        return named or self.options.only is not None
+        options = self.options
+        named = options.layers != "all" and self.layers != (self.info.n_blocks,)
+        return named or options.only is not None or options.points is not None
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The arrays that are stored: those of ``keep`` at each point, in the order of an entry.
+
+        Of ``tokens`` that are of the last layer alone, there is the residual stream alone.
+        """
+        kept = [name for name in STREAM_ARRAYS if name in self.keep]
+        alone = () if self.tokens_of_layers else LAST_ONLY
+        at_points = {
+            array_at(name, point)
+            for name in kept
+            for point in self.options.points or (RESID_POST,)
+            if point == RESID_POST or name not in alone
+        }
+        return tuple(name for name in ARRAYS if name in at_points)
+
+    @property
+    def layers_of(self) -> dict[str, tuple[int, ...]]:
+        """The layers of each array; the embeddings are no block's, so other points have none.
+
+        Raises:
+            OptionError: a layer does not exist, or an array has none.
+        """
+        layers, last = self.layers, (self.info.n_blocks,)
+        alone = () if self.tokens_of_layers else LAST_ONLY
+        blocks = tuple(layer for layer in layers if layer > 0)
+        of_arrays = {name: last if name in alone else layers for name in self.arrays}
+        for name in of_arrays:
+            if ARRAYS[name].point != RESID_POST:
+                of_arrays[name] = blocks
+        return of_arrays
 
     def to_json(self, text_fingerprint: str, template: str | None = None) -> dict[str, Any]:
         """Return what the key of a split's entry hashes, as JSON values.
@@ -85,7 +130,7 @@ class Request:
             "model": self.info.identity.to_json(),
             "text": text_fingerprint,
             **{name: getattr(self.options, name) for name in _AS_GIVEN},
-            "keep": sorted(self.keep),
+            "keep": sorted([*self.arrays, *({OUTPUT_HEAD} & {*self.keep})]),
             "layers": list(self.layers),
             "pooling": self.pooling,
             "masking": self.masking,
@@ -135,14 +180,45 @@ def ask_model(inspection: Inspection, task: Task, options: ExtractOptions) -> Re
         )
     # what is not of the model's width, before anything is computed
     structure.check_layers(info.name, parse_layers(options.layers, info.n_blocks))
-    return Request(
+    request = Request(
         info=info,
         task=task,
         options=options,
         keep=keep,
         pooling=choose_pooling(task, options, info),
         masking=_masking(task, options, info),
+        points=_points(inspection, options),
     )
+    if not request.arrays:
+        raise OptionError(
+            f"--keep tokens --points {','.join(options.points or ())}: the tokens of {task.name} "
+            "are of the last layer's residual stream alone. Keep words."
+        )
+    if not all(request.layers_of.values()):
+        raise OptionError(
+            f"--layers {options.layers}: the embeddings are of no block, so they have none of "
+            f"--points {','.join(options.points or ())} but {RESID_POST}. Choose layers from 1 on."
+        )
+    return request
+
+
+def _points(inspection: Inspection, options: ExtractOptions) -> dict[str, Place]:
+    """Return the places of the points that are asked for besides the residual stream.
+
+    Raises:
+        BackboneError: the model has not been proven to have one of them.
+        OptionError: a saved run trained the model.
+    """
+    if options.points is None:
+        return {}
+    if inspection.tuned is not None:
+        raise OptionError(
+            f"--points {','.join(options.points)}: a saved run may have put modules into the "
+            "blocks of its model, which gives its residual stream alone. Leave --points out."
+        )
+    places = inspection.points
+    check_points(inspection.info.name, places, options.points)
+    return {point: places[point] for point in options.points if point != RESID_POST}
 
 
 def choose_kept(task: Task, options: ExtractOptions, lacking: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,14 +1,26 @@
 """What an extraction is asked for: options that check themselves and turn into JSON."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from probekit.base.kinds import ARRAYS, OUTPUT_HEAD, typed_layers
+from probekit.base.kinds import (
+    ALIASES_OF_POINTS,
+    OUTPUT_HEAD,
+    POINTS,
+    RESID_POST,
+    STREAM_ARRAYS,
+    parse_points,
+    typed_layers,
+)
+from probekit.base.notices import info_once
 from probekit.base.registry import Panel, choose, flag, listed, option
 from probekit.errors import OptionError
 
-KEEP = (*ARRAYS, OUTPUT_HEAD)
+logger = logging.getLogger(__name__)
+
+KEEP = (*STREAM_ARRAYS, OUTPUT_HEAD)
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "dtype": ("auto", "float16", "bfloat16", "float32", "int8"),
     "compute_dtype": ("auto", "float32", "bfloat16", "float16"),
@@ -39,6 +51,8 @@ class ExtractOptions:
             language modelling) and ``tokens`` (one row per subword of every window: of texts at the
             layers that are named, or with ``only`` at all; else at the last one); ``output-head``
             is the model's own. None is what the task's labels need (`choose_kept`).
+        points: where in each block rows are taken, of ``POINTS``; names that TransformerLens and
+            nnterp have for them are understood. None is the residual stream alone.
         only: of the ``tokens`` of texts, those that are kept: ``assistant``, ``user``, ``system``
             or ``tool`` (the contents of these messages of a conversation), ``last:N``,
             ``between:A:B`` (after each A, up to the next B) or ``regex:R`` (of which a part is
@@ -78,6 +92,12 @@ class ExtractOptions:
         "predicted token), tokens (a row per subword: of texts at --layers, if given; else at "
         "the last layer, with --only at all), and output-head; what the task's labels need if "
         "unset.",
+        Panel.STORED,
+    )
+    points: tuple[str, ...] | None = option(
+        None,
+        f"Where in each block: {', '.join(POINTS)}; each array is stored at each of them. "
+        f"{RESID_POST} alone if unset.",
         Panel.STORED,
     )
     only: str | None = option(
@@ -146,10 +166,18 @@ class ExtractOptions:
             keep = listed(self.keep)
             for name in keep:
                 choose("--keep", name, dict.fromkeys(KEEP))
-            if not set(keep) & set(ARRAYS):
-                raise OptionError(f"--keep names no array. Choose from: {', '.join(ARRAYS)}.")
+            if not set(keep) & set(STREAM_ARRAYS):
+                named = ", ".join(STREAM_ARRAYS)
+                raise OptionError(f"--keep names no array. Choose from: {named}.")
             # in the order of an entry's arrays: order and repetitions mean nothing
             object.__setattr__(self, "keep", tuple(name for name in KEEP if name in keep))
+        if self.points is not None:
+            asked = listed(self.points)
+            for name in asked:
+                if (known := ALIASES_OF_POINTS.get(name, name)) != name:
+                    info_once(logger, "%s is called %s here.", name, known)
+            points = parse_points(asked)
+            object.__setattr__(self, "points", None if points == (RESID_POST,) else points)
         if self.only is not None:
             TokenChoice.parse(self.only)
             if self.keep is None or "tokens" not in self.keep:

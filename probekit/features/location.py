@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from probekit.backbone.checkpoint import local_path
 from probekit.backbone.remembered import identity_at
-from probekit.base.kinds import KINDS, POOLED, SPLITS, TOKENS, KindName
+from probekit.base.kinds import KINDS, POOLED, SPLITS, STREAM, TOKENS, KindName, ReadPoint
 from probekit.base.notices import warn_once
 from probekit.base.registry import PathName, choose, typed_name
 from probekit.errors import (
@@ -119,7 +119,14 @@ class Location(TextOptions):
         return task_of_entries(first.path.parent.name, entries, label)
 
     def check_cached(
-        self, model: str, task: Task, label: str | None, split: str, *, tokens: bool = False
+        self,
+        model: str,
+        task: Task,
+        label: str | None,
+        split: str,
+        *,
+        tokens: bool = False,
+        point: str | None = None,
     ) -> None:
         """Refuse a model, or one of probekit's tasks, that is not in the cache, without torch.
 
@@ -129,6 +136,7 @@ class Location(TextOptions):
             label: the label column that was named.
             split: the one to fit on.
             tokens: whether tokens are read.
+            point: that they are read from.
 
         Raises:
             EntryNotFoundError: there is no entry of it; the message says what to type.
@@ -136,7 +144,8 @@ class Location(TextOptions):
         wanted, root = self.wanted(model, task, label), typed_path(self.cache)
         folders = wanted.of_model(list_entries(root))
         if not (folders if wanted.text else wanted.of_task(folders)):  # own text is not read here
-            arrays = _read_arrays(task, tokens=True) if tokens else ()
+            read = ReadPoint.parse(point)
+            arrays = _read_arrays(task, read, tokens=tokens) if tokens or point else ()
             find_entries(root, wanted, split, self.entry, arrays=arrays)
 
     def wanted(self, model: PathName, task: Task, label: str | None = None) -> Wanted:
@@ -267,18 +276,19 @@ def find_split_entries(
     fit_on: str,
     *,
     tokens: bool = False,
+    point: ReadPoint = STREAM,
 ) -> tuple[Task, dict[str, Entry]]:
     """Return the task that is meant, and the entry of each split; that to fit on is train.
 
-    Of several entries those with ``tokens`` are meant if these are to be read. The other args, and
-    errors, are those of `open_features`.
+    Of several entries those with ``tokens`` are meant if these are to be read, and those with the
+    point that is. The other args, and errors, are those of `open_features`.
     """
     if isinstance(model, str | PathLike):
         if task is None:
             raise OptionError(f"{str(model)!r}: give a task, or entries instead of the model.")
         about = location.task(task, label)
         _check_labelled(about)
-        by_split = _entries(model, about, location, fit_on, label, tokens=tokens)
+        by_split = _entries(model, about, location, fit_on, label, tokens=tokens, point=point)
         if is_own(about):  # by one name, wherever its files lie and however their path is typed
             name = by_split["train"].manifest.task
             about = replace(about, name=name, slug=name)
@@ -291,15 +301,17 @@ def find_split_entries(
     return about, given
 
 
-def _read_arrays(task: Task, *, tokens: bool) -> tuple[str, ...]:
+def _read_arrays(task: Task, point: ReadPoint, *, tokens: bool) -> tuple[str, ...]:
     """Return the arrays of which an entry must hold one.
 
     Args:
         task: its default label column says what has labels.
+        point: that rows are read from.
         tokens: whole texts are read by a token head.
     """
     own = KINDS[task.kinds[task.columns[0]]].own_rows
-    return (own,) if own is not None else (TOKENS,) if tokens else POOLED
+    names = (own,) if own is not None else (TOKENS,) if tokens else POOLED
+    return tuple(map(point.array, names))
 
 
 def _check_labelled(task: Task) -> None:
@@ -315,13 +327,14 @@ def _entries(
     label: str | None,
     *,
     tokens: bool,
+    point: ReadPoint,
 ) -> dict[str, Entry]:
     known = dict.fromkeys((*SPLITS, *task.splits))
     choose(f"split of {task.name}", fit_on, known)
     root, wanted = typed_path(location.cache), location.wanted(model, task, label)
     folders = wanted.of_task(wanted.of_model(list_entries(root)))
     present = {folder.split for folder in folders} - {"train", fit_on}
-    arrays = _read_arrays(task, tokens=tokens)
+    arrays = _read_arrays(task, point, tokens=tokens)
     find = partial(find_entries, root, wanted, entry=location.entry, arrays=arrays)
     by_split = {"train": find(fit_on)}
     for split in [name for name in known if name in present]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from probekit.base.kinds import KINDS, KindName
+from probekit.base.kinds import KINDS, KindName, ReadPoint
 from probekit.base.registry import PathName, parse
 from probekit.errors import DataError, OptionError
 from probekit.features.location import Location, find_split_entries
@@ -42,6 +42,7 @@ def open_features(
     label_noise: float | None = None,
     positives: float | None = None,
     token_head: str | None = None,
+    point: str | None = None,
     classes: Sequence[str] = (),
 ) -> Splits:
     """Find the entries of a model and task, and read their labels.
@@ -66,6 +67,8 @@ def open_features(
         token_head: what makes a row of the tokens of each text, which the entries keep, such as
             ``max`` or ``rolling-max:window=5``; ``None`` reads stored rows of whole texts. Of
             spans it reads the words, and ``None`` is their mean.
+        point: where in each block rows were taken: ``attn_out``, ``mlp_out``, ``mlp_act``, ``z``,
+            or one attention head of it, ``z:head=3``; None is the residual stream.
         classes: label names of a saved head that runs go on from; they are the classes if they
             hold all of train's.
 
@@ -79,8 +82,9 @@ def open_features(
     """
     location = Location() if location is None else location
     made_by = None if token_head is None else parse("token head", token_head, TOKEN_HEADS)
+    read = ReadPoint.parse(point)
     about, entries = find_split_entries(
-        model, task, label, location, fit_on, tokens=made_by is not None
+        model, task, label, location, fit_on, tokens=made_by is not None, point=read
     )
     column = about.columns[0]  # the one asked for, by the name that an index stands for
     kind = about.kinds[column]
@@ -110,6 +114,7 @@ def open_features(
         drop_duplicates=drop_duplicates,
         positives=positives,
         token_head=made_by,
+        point=read,
         task=about,
         column=column,
         entries=entries,

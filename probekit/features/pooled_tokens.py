@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from probekit.base.kinds import TOKENS
+from probekit.base.kinds import STREAM, TOKENS, ReadPoint
 from probekit.base.numbers import Ragged, bounds_of, ragged_arange
 from probekit.data.encoded import encoded_of
 from probekit.errors import DataError, OptionError
@@ -34,20 +34,71 @@ def token_rows(examples: ExampleTable) -> Ragged:
     return Ragged(rows[encoded.once], once[encoded.example_tokens])
 
 
-def pooled_texts(entry: Entry, head: TokenHeadSpec) -> "PooledRows":
+class HeadRows(FeatureArray):
+    """What one attention head gave: a part of the width of another array, read as any array is.
+
+    Attributes:
+        heads: the array of all heads.
+        columns: which of its columns are the head's.
+    """
+
+    def __init__(self, heads: FeatureArray, columns: slice) -> None:
+        """Keep what is read; see the class."""
+        width = columns.stop - columns.start
+        super().__init__(replace(heads.spec, dim=width), ())
+        self.heads, self.columns = heads, columns
+        self.dtype = heads.dtype
+
+    def read(
+        self, rows: RowNumbers, layers: Sequence[int] | None = None, out: Tensor | None = None
+    ) -> Float[Tensor, "rows layers dim"]:
+        """Return rows of layers as `FeatureArray.read` does."""
+        read = self.heads.read(rows, layers)[..., self.columns]
+        result = self.empty(*read.shape[:2]) if out is None else out
+        return result.copy_(read)
+
+    def read_stored(self, rows: RowNumbers, layers: Sequence[int] | None = None) -> StoredRows:
+        """Return the same; a part of a row that is stored in int8 is decoded."""
+        return StoredRows(self.read(rows, layers).permute(1, 0, 2))
+
+    def prefetch(
+        self, rows: Int64[np.ndarray, " rows"], layers: Sequence[int] | None = None
+    ) -> None:
+        """Ask the system for rows, as `FeatureArray.prefetch` does: whole ones."""
+        self.heads.prefetch(rows, layers)
+
+
+def read_array(entry: Entry, name: str, point: ReadPoint) -> FeatureArray:
+    """Return an array of an entry, or the part of it that one attention head gave.
+
+    Raises:
+        OptionError: the model has no such head.
+    """
+    array = entry.arrays[name]
+    if point.head is None:
+        return array
+    n_heads = entry.manifest.attention_heads
+    return HeadRows(array, point.columns(array.dim, n_heads, str(entry.path)))
+
+
+def pooled_texts(entry: Entry, head: TokenHeadSpec, point: ReadPoint = STREAM) -> "PooledRows":
     """Return an array with a row for each text of an entry, made of its tokens.
 
     Raises:
         DataError: the entry does not hold tokens.
+        OptionError: the model has no such attention head.
     """
-    if TOKENS not in entry.arrays:
-        held = entry.manifest.lacking(TOKENS)
+    named = point.array(TOKENS)
+    if named not in entry.arrays:
+        held = entry.manifest.lacking(named)
         raise DataError(f"--token-head {head.name} reads tokens: {entry.path} {held}")
-    examples = entry.examples
-    return PooledRows(entry.arrays[TOKENS], head, len(examples), lambda: token_rows(examples))
+    examples, array = entry.examples, read_array(entry, named, point)
+    return PooledRows(array, head, len(examples), lambda: token_rows(examples))
 
 
-def pooled_spans(entry: Entry, head: TokenHeadSpec, spans: TargetSpans) -> "PooledRows":
+def pooled_spans(
+    entry: Entry, head: TokenHeadSpec, spans: TargetSpans, point: ReadPoint = STREAM
+) -> "PooledRows":
     """Return an array with a row for each target of an entry, made of the words of its spans."""
     starts, stops = spans.places.reshape(-1, 2).T
     examples, n_sides = entry.examples, spans.places.shape[1]
@@ -57,7 +108,8 @@ def pooled_spans(entry: Entry, head: TokenHeadSpec, spans: TargetSpans) -> "Pool
     valid = examples.valid[words]
     bounds = bounds_of(valid.astype(np.int64))[bounds_of(lengths)]
     runs = Ragged(examples.rows[words[valid]], bounds)
-    return PooledRows(entry.arrays["words"], head, len(spans.places), lambda: runs, n_sides)
+    array = read_array(entry, point.array("words"), point)
+    return PooledRows(array, head, len(spans.places), lambda: runs, n_sides)
 
 
 class PooledRows(FeatureArray):

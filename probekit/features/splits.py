@@ -10,14 +10,14 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import KINDS, KindName
+from probekit.base.kinds import ARRAYS, KINDS, STREAM, KindName, ReadPoint
 from probekit.base.markup import html_pairs, html_table, html_view
 from probekit.base.notices import human_list
 from probekit.base.numbers import bounds_of, numpy_generator
 from probekit.base.registry import choose
 from probekit.errors import OptionError
 from probekit.features.duplicates import Wording, hashed_wordings, left_of_train
-from probekit.features.pooled_tokens import pooled_spans, pooled_texts
+from probekit.features.pooled_tokens import pooled_spans, pooled_texts, read_array
 from probekit.features.rows import (
     EntryRows,
     LayerRows,
@@ -67,6 +67,7 @@ class Splits:
         positives: as for `open_features`.
         token_head: what makes a row of the tokens of each text, or of the words of each span; None
             reads stored rows.
+        point: where in each block rows were taken.
     """
 
     task: Task
@@ -84,6 +85,7 @@ class Splits:
     drop_duplicates: bool = False
     positives: float | None = None
     token_head: TokenHeadSpec | None = None
+    point: ReadPoint = STREAM
 
     def _repr_html_(self) -> str:
         """Return what is predicted, and of every split how much there is, for a notebook."""
@@ -206,7 +208,10 @@ class Splits:
     @cached_property
     def dim(self) -> int:
         """Width of what a head reads of each layer: that of the states, or of rows made of them."""
-        dim = self.manifest.dim
+        entry = self.entries["train"]
+        # all arrays of a point are of one width
+        named = [name for name in entry.arrays if ARRAYS[name].point == self.point.name]
+        dim = read_array(entry, named[0], self.point).dim if named else self.manifest.dim
         return dim if self.token_head is None else self.token_head.row_width(dim)
 
     @property
@@ -280,9 +285,11 @@ class Splits:
             spans=labels.spans,
             facts=RowFacts(
                 final_norm=KeptBackbone(entry.backbone).final_norm
-                if self.dim == manifest.dim
+                if self.dim == manifest.dim and self.point == STREAM
                 else None,
-                normed_layer=manifest.n_blocks if manifest.final_norm else None,
+                normed_layer=manifest.n_blocks
+                if manifest.final_norm and self.point == STREAM
+                else None,
             ),
         )
 
@@ -300,7 +307,8 @@ class Splits:
         """
         examples = entry.examples
         if self.token_head is None:
-            array = entry.arrays[choose_array(entry, self.kind, pooling)]
+            named = choose_array(entry, self.kind, pooling, self.point)
+            array = read_array(entry, named, self.point)
             if KINDS[self.kind].per != "text":
                 return array, examples.rows, bounds_of(examples.n_rows), examples.valid
             rows = examples.pooled_start.astype(np.int64)
@@ -310,9 +318,9 @@ class Splits:
                 f"pooling {pooling!r} has no effect on spans, nor beside a token head."
             )
         if labels.spans is not None:
-            made = pooled_spans(entry, self.token_head, labels.spans)
+            made = pooled_spans(entry, self.token_head, labels.spans, self.point)
             return made, np.arange(made.rows), labels.spans.bounds, made.are_filled
-        made = pooled_texts(entry, self.token_head)
+        made = pooled_texts(entry, self.token_head, self.point)
         return made, np.arange(made.rows), np.arange(made.rows + 1), np.ones(made.rows, bool)
 
     def numpy(

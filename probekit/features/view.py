@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 
-from probekit.base.kinds import KINDS, POOLED, TOKENS, KindName
+from probekit.base.kinds import KINDS, POOLED, STREAM, TOKENS, KindName, ReadPoint
 from probekit.base.numbers import bounds_of, ragged_arange
 from probekit.base.registry import choose
 from probekit.errors import DataError, OptionError
@@ -185,7 +185,9 @@ class FeatureView:
         return ragged_arange(self.offsets[examples], self.lengths[examples])
 
 
-def choose_array(entry: Entry, kind: KindName, pooling: str | None) -> str:
+def choose_array(
+    entry: Entry, kind: KindName, pooling: str | None, point: ReadPoint = STREAM
+) -> str:
     """Return the array that a label column of some kind is predicted from.
 
     Args:
@@ -193,6 +195,7 @@ def choose_array(entry: Entry, kind: KindName, pooling: str | None) -> str:
         kind: of the label column.
         pooling: one of ``POOLED``, for labels of whole texts; ``None`` is the mean of all
             tokens of a bidirectional model and the last token of a causal one.
+        point: that rows are read from.
 
     Raises:
         OptionError: a pooling for labels of single words.
@@ -207,20 +210,26 @@ def choose_array(entry: Entry, kind: KindName, pooling: str | None) -> str:
         )
     if pooling is not None:
         choose("--pooling", pooling, dict.fromkeys(POOLED))
-    array = fixed or pooling or ("last" if entry.manifest.causal else "mean")
+    row = fixed or pooling or ("last" if entry.manifest.causal else "mean")
+    array = point.array(row)
     if array not in entry.arrays:
         held = f"the cache has no {array!r} rows: {missing_array(entry, array)}"
-        tokens = TOKENS in entry.arrays and fixed is None and array in TOKEN_HEADS
-        raise DataError(f"{held} Or give --token-head {array}." if tokens else held)
+        tokens = point.array(TOKENS) in entry.arrays and fixed is None and row in TOKEN_HEADS
+        raise DataError(f"{held} Or give --token-head {row}." if tokens else held)
     return array
 
 
-def settled_array(kind: KindName, pooling: str | None, token_head: TokenHeadSpec | None) -> str:
+def settled_array(
+    kind: KindName,
+    pooling: str | None,
+    token_head: TokenHeadSpec | None,
+    point: ReadPoint = STREAM,
+) -> str:
     """Return the array that rows are read from, given the settled pooling and token head."""
     of_texts = KINDS[kind].own_rows is None
     array = TOKENS if token_head is not None and of_texts else pooling or KINDS[kind].own_rows
     assert array is not None, "a pooling is settled for labels of whole texts"
-    return array
+    return point.array(array)
 
 
 def missing_array(entry: Entry, array: str) -> str:

@@ -17,6 +17,7 @@ from probekit.metrics.contract import ClassMetric
 from probekit.plots.amount import plot_fewshot, plot_fraction
 from probekit.plots.depth import plot_depth
 from probekit.plots.measured import plot_exit, plot_overthinking
+from probekit.plots.point_map import plot_points
 from probekit.plots.style import FORMATS, PAGE_WIDTH, RC, Drawing, Look, Mark
 from probekit.plots.weights import plot_weights
 from probekit.results.comparison import best_depths
@@ -136,14 +137,16 @@ def _curves(records: Sequence[Record], split: Scored | None) -> Iterator[_Asked]
         if _differ(group, "depth"):
             truncated = [record for record in group if record.depth is not None]
             said = [f"{name}: {best.text}" for name, best in best_depths(truncated).items()]
-            captions, plot = [*said, *notes(truncated)], partial(plot_depth, split=split)
+            many = len({record.spec.get("point") for record in truncated}) > 1
+            draw = plot_points if many else plot_depth
+            captions, plot = [*said, *notes(truncated)], partial(draw, split=split)
             yield _Asked("depth", task_title(group[0], shots=shots), group, plot, captions)
-    for along, draw in (("shots", plot_fewshot), ("fraction", plot_fraction)):
+    for along, plot_along in (("shots", plot_fewshot), ("fraction", plot_fraction)):
         some = [record for record in records if getattr(record, along) is not None]
         for (*_, depth), group in grouped(some, [*TASK, "depth"]).items():
             if _differ(group, along):
                 title = task_title(group[0], depth=depth)
-                yield _Asked("amount", title, group, partial(draw, split=split), notes(group))
+                yield _Asked("amount", title, group, partial(plot_along, split=split), notes(group))
 
 
 def _layers(records: Sequence[Record]) -> Iterator[_Asked]:
@@ -162,7 +165,7 @@ def _layers(records: Sequence[Record]) -> Iterator[_Asked]:
 
 def _measured(records: Sequence[Record], split: Scored | None, samples: int) -> Iterator[_Asked]:
     """Yield what the probes of every depth say, a picture per head and task."""
-    kept = [record for record in records if record.predictions is not None]
+    kept = [r for r in records if r.predictions is not None and r.spec.get("point") is None]
     classes = [record for record in kept if issubclass(recorded_metric(record), ClassMetric)]
     plots = (("overthinking", plot_overthinking, classes), ("exit", plot_exit, kept))
     for section, plot, held in plots:

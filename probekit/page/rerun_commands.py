@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import EXAMPLES_IN_MEMORY, OUTPUT_HEAD
+from probekit.base.kinds import EXAMPLES_IN_MEMORY, OUTPUT_HEAD, typed_arrays
 from probekit.base.notices import human_bytes
 from probekit.base.registry import argument, flag
 from probekit.base.selection import SOLVED
@@ -120,7 +120,8 @@ def extract_command(
         return shlex.join(["probekit", "cache", "import", *words, *numbers, *_root(cache)])
     if kind is None and manifest.task != "demo-ner" and not manifest.origin.startswith("hub:"):
         words += ["--data", data]
-    words += ["--keep", ",".join(asked["keep"])]
+    keep, points = typed_arrays(asked["keep"])
+    words += ["--keep", keep]
     usual = {
         "format": "zarr",
         "dtype": "auto",
@@ -134,9 +135,9 @@ def extract_command(
     given = {name: made[name] for name, value in usual.items() if made.get(name, value) != value}
     if asked["layers"] != list(range(manifest.n_blocks + 1)):
         given["layers"] = ",".join(map(str, asked["layers"]))
-    elif "tokens" in asked and manifest.only is None:
+    elif "tokens" in asked and manifest.only is None and points is None:
         given["layers"] = "0:"  # without --layers, tokens are of the last layer alone
-    given |= {"only": manifest.only, "limit": manifest.limit}
+    given |= {"points": points, "only": manifest.only, "limit": manifest.limit}
     given |= {"revision": manifest.model_info.get("revision")}
     given |= {name: asked["model"].get(name) for name in _OF_MODEL}
     if random_init is not None:  # of the model that a run trained, its base is drawn anew

@@ -18,6 +18,7 @@ PLOTS: "Mapping[str, Callable[..., Figure]]" = LazyRegistry(
     {
         "weights": f"{_HERE}.weights:plot_weights",
         "depth": f"{_HERE}.depth:plot_depth",
+        "points": f"{_HERE}.point_map:plot_points",
         "fewshot": f"{_HERE}.amount:plot_fewshot",
         "fraction": f"{_HERE}.amount:plot_fraction",
         "learning": f"{_HERE}.learning:plot_learning",

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 
 from probekit.base.fingerprint import digest
+from probekit.base.kinds import ARRAYS, POINTS, RESID_POST
 from probekit.base.registry import choose
 from probekit.errors import EntryError, OptionError
 from probekit.store.files import plain_path
@@ -165,6 +166,7 @@ _PLAIN_DTYPES = {"float16": "float16", "bfloat16": "uint16", "float32": "float32
 
 # What a store says beside its arrays, for programs that do not know what a manifest is.
 _LAYERS = "Axis 1 is hidden_states[i] of the model for each i of layers; 0 is the embeddings."
+_BLOCKS = "Axis 1 is of block i of the model for each i of layers, from 1 on: {}."
 _COMMENTS = {
     "float16": "Hidden states.",
     "float32": "Hidden states.",
@@ -216,7 +218,9 @@ class PlainArray:
     @property
     def attributes(self) -> dict[str, Any]:
         """What is said beside the array, for readers that know nothing of probekit."""
-        return {"layers": list(self.logical.layers), "comment": f"{self.comment} {_LAYERS}"}
+        point = ARRAYS[self.logical.name].point if self.logical.name in ARRAYS else RESID_POST
+        axis = _LAYERS if point == RESID_POST else _BLOCKS.format(POINTS[point])
+        return {"layers": list(self.logical.layers), "comment": f"{self.comment} {axis}"}
 
 
 def dimension_names(arrays: Sequence[PlainArray]) -> dict[str, tuple[str, ...]]:

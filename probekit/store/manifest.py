@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import LAST_ONLY
+from probekit.base.kinds import LAST_ONLY, typed_arrays
 from probekit.errors import (
     EXTRACT_AGAIN,
     EntryError,
@@ -206,6 +206,11 @@ class Manifest:
         return self.request.get("imported")
 
     @property
+    def attention_heads(self) -> int | None:
+        """The attention heads whose outputs ``z`` holds side by side; None if it holds none."""
+        return self.extra.get("attention_heads")
+
+    @property
     def only(self) -> str | None:
         """The rule that says which tokens of a text have a row; None where all have."""
         rule = self.request.get("tokens", "all")
@@ -243,8 +248,9 @@ class Manifest:
     def lacking(self, name: str) -> str:
         """Return what the entry holds instead of an array, and how to get it, for messages."""
         held = [spec.name for spec in self.arrays]
-        keep = ",".join([*self.request["keep"], name])
-        return f"holds only {', '.join(held)}. Extract again with --keep {keep}."
+        keep, points = typed_arrays([*self.request["keep"], name])
+        at = f" --points {points}" if points else ""
+        return f"holds only {', '.join(held)}. Extract again with --keep {keep}{at}."
 
     def checksum_of(self, name: str) -> str:
         """Return the checksum of a file of the entry; none where the manifest tells of no such."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Int64
 
-from probekit.base.kinds import ARRAYS
+from probekit.base.kinds import ARRAYS, STREAM_ARRAYS
 from probekit.base.numbers import bounds_of, ragged_arange
 from probekit.base.packed_files import read_parquet
 from probekit.errors import EXTRACT_AGAIN, EntryError, reason_of
@@ -241,8 +241,9 @@ class ExampleTable:
             # not a sum, which wraps around where the numbers are large
             last = None if slots is None else slots - counts.astype(np.int64)
             if last is not None and ((counts < 0) | (starts < -1) | (starts > last)).any():
+                named = " or ".join(name for name in names if name in STREAM_ARRAYS)
                 raise EntryError(
-                    f"{where}: an example points to rows that {' or '.join(names)} does not have. "
+                    f"{where}: an example points to rows that {named} does not have. "
                     f"{EXTRACT_AGAIN}"
                 )
 

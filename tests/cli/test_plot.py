@@ -26,7 +26,7 @@ def test_the_name_follows_the_kind(records, here):
 @pytest.mark.parametrize(
     ("option", "taken"),
     [
-        (("--split", "banana"), "depth, fewshot, fraction, classes, overthinking, exit"),
+        (("--split", "banana"), "depth, points, fewshot, fraction, classes, overthinking, exit"),
         (("--of", "shares"), "weights, learning"),
     ],
 )

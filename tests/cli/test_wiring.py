@@ -128,7 +128,7 @@ VALUES = {
     "metric": "loss", "samples": "300", "along": "epoch", "overlay": "model", "where": "shots=8",
     "layer_ids": "0:4", "examples": "7", "tolerance": "0.02", "start": "saved", "fit": "adam",
     "width": "3", "only": "last:2", "token_head": "max", "font_size": "9", "lr": "0.5",
-    "skip": "blank", "control": "3", "page": "x.html",
+    "skip": "blank", "control": "3", "page": "x.html", "points": "z", "point": "z",
 }  # fmt: skip
 """What is typed for an option where a number or a word does not do."""
 

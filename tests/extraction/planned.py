@@ -4,6 +4,7 @@ import numpy as np
 
 from probekit.backbone import BackboneInfo
 from probekit.backbone.facts import Identity
+from probekit.base.kinds import parse_layers
 from probekit.data.encoded import EncodedSplit
 from probekit.extraction import ExtractOptions
 from probekit.extraction.plan import make_plan
@@ -33,4 +34,6 @@ def facts(dim, n_blocks):
 
 def plan_of(count, length, dim, n_blocks, keep, **options):
     info = facts(dim, n_blocks)
-    return make_plan(texts(count, length), info, ExtractOptions(**options), keep, "last")
+    every = parse_layers(options.get("layers", "all"), n_blocks)
+    layers = {name: (n_blocks,) if name == "tokens" else every for name in keep}
+    return make_plan(texts(count, length), info, ExtractOptions(**options), layers, "last")

@@ -87,7 +87,7 @@ def test_little_is_unused_on_sentences_of_usual_lengths(ratio):
 def test_a_unit_is_bounded_work_whatever_is_kept(array, layers, texts, length, most):
     rows = {array: np.full(texts, 1 if array == "mean" else length, np.int64)}
     share = unit_share(texts * length, n_blocks=12, dim=768)
-    arrays, units = lay_out(rows, {array: tuple(range(layers))}, 768, "float16", share)
+    arrays, units = lay_out(rows, {array: tuple(range(layers))}, {array: 768}, "float16", share)
     assert max(unit.stop - unit.start for unit in units) <= most * texts
     assert arrays[array].rows < 1.05 * rows[array].sum(), "little is left unused"
 

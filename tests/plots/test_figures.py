@@ -30,6 +30,7 @@ TROUBLES |= {"converged": False, "edge": "strongest"}
 SAMPLES = {
     "weights": sample_records,
     "depth": partial(sample_records, depths=range(7)),
+    "points": partial(sample_records, depths=range(7)),
     "fewshot": fewshot_records,
     "fraction": fraction_records,
     "learning": sample_records,

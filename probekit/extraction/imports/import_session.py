@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.backbone import BackboneInfo, Inspection
+from probekit.backbone.states import NO_POINTS, Points
 from probekit.base.kinds import KINDS
 from probekit.base.registry import PathName, listed
 from probekit.base.tensors import ReusedMemory
@@ -88,9 +89,13 @@ class ImportedStates:
         return f"They are like that in {self.sequences.where}: have them computed again."
 
     def states_of(
-        self, batch: TokenBatch, layers: Sequence[int]
+        self,
+        batch: TokenBatch,
+        layers: Sequence[int],
+        points: Points = NO_POINTS,
     ) -> list[Float[Tensor, "batch time dim"]]:
         """Read the states of a batch's windows; padding is zeros."""
+        assert not points, "imported states are of the residual stream"
         shape = (*batch.input_ids.shape, self.info.dim)
         places = [self.layer_ids.index(layer) for layer in layers]
         blocks = [torch.zeros(shape, dtype=self.compute_dtype) for _ in layers]
@@ -99,6 +104,10 @@ class ImportedStates:
             for block, position in zip(blocks, places, strict=True):
                 block[row, : len(states)] = states[:, position]
         return blocks
+
+    def width_at(self, point: str) -> int:
+        """Return the model's width: imported states are of the residual stream."""
+        return self.info.dim
 
     def config_json(self) -> dict[str, Any]:
         """Return the model's configuration."""

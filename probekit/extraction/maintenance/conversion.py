@@ -322,7 +322,7 @@ class RecodedRows:
         }
         counts = {}
         for spec in manifest.arrays:
-            if spec.name not in ARRAYS or spec.dim != manifest.dim:
+            if spec.name not in ARRAYS:
                 raise EntryError(f"{source.path}: array {spec.name!r} is of an unknown kind.")
             counts[spec.name] = by_what[ARRAYS[spec.name].per]
             if ((examples.starts(spec.name) < 0) & (counts[spec.name] > 0)).any():
@@ -332,7 +332,7 @@ class RecodedRows:
         arrays, units = lay_out(
             counts,
             {spec.name: spec.layers for spec in manifest.arrays},
-            manifest.dim,
+            {spec.name: spec.dim for spec in manifest.arrays},
             dtype,
             unit_share(int(examples.n_tokens.sum()), manifest.n_blocks, manifest.dim),
         )

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from probekit.backbone import Backbone, as_given, load_again, read_arrays
 from probekit.backbone.placement import DeviceMap
-from probekit.base.kinds import ARRAYS, POOLED
+from probekit.base.kinds import ARRAYS, RESID_POST
 from probekit.base.numbers import bounds_of, numpy_generator, ragged_arange
 from probekit.base.registry import PathName
 from probekit.data.alignment import learn_specials
@@ -74,17 +74,17 @@ def sample_rows(entry: Entry, count: int, seed: int) -> dict[str, ArraySample]:
 
 def read_sample(
     entry: Entry, sample: Mapping[str, ArraySample]
-) -> Float[Tensor, "rows layers dim"]:
-    """Return the rows of a sample, array after array, in float32.
+) -> dict[str, Float[Tensor, "rows layers dim"]]:
+    """Return the rows of a sample by array, in float32.
 
     Raises:
         EntryError: the entry does not hold an array of the sample.
     """
-    parts = []
+    parts = {}
     for name, rows in sample.items():
         numbers = torch.from_numpy(entry.examples.starts(name)[rows.example] + rows.within)
-        parts.append(entry.arrays[name].read(numbers).float())
-    return torch.cat(parts)
+        parts[name] = entry.arrays[name].read(numbers).float()
+    return parts
 
 
 def _most_and_least_padded(entry: Entry) -> Int64[np.ndarray, " examples"]:
@@ -127,7 +127,7 @@ def _units(entry: Entry) -> list[tuple[int, int, int]]:
 
 def _valid_places(examples: ExampleTable, array: str) -> ArraySample:
     """Return every row that means something."""
-    if array in POOLED:
+    if ARRAYS[array].per == "text":
         read = np.flatnonzero(examples.n_tokens)
         return ArraySample(read, np.zeros_like(read))
     of_tokens = ARRAYS[array].per == "subword"
@@ -167,7 +167,7 @@ class RowErrors:
         entry: the entry whose rows are a.
         reference: what b is.
         rows: how many rows were compared.
-        layers: layer numbers.
+        layers: layer numbers; of another point than the residual stream its name before, ``z.3``.
         median: median error of each layer.
         p99: 99th percentile of each layer.
         tolerance: largest median allowed; ``TAIL`` times that for the 99th percentile.
@@ -176,7 +176,7 @@ class RowErrors:
     entry: str
     reference: str
     rows: int
-    layers: tuple[int, ...]
+    layers: tuple[int | str, ...]
     median: tuple[float, ...]
     p99: tuple[float, ...]
     tolerance: float
@@ -304,35 +304,42 @@ def verify_against(entry: Entry, other: Entry, count: int, *, seed: int = 0) -> 
 def _compare(
     entry: Entry,
     sample: Mapping[str, ArraySample],
-    fresh: Float[Tensor, "rows layers dim"],
+    fresh: Mapping[str, Float[Tensor, "rows layers dim"]],
     reference: str,
     computed: str,
 ) -> RowErrors:
     """Return the errors of a sample's rows; ``computed`` is the dtype that may make them."""
-    cached, fresh = read_sample(entry, sample).double(), fresh.double()
-    size = torch.linalg.vector_norm(fresh, dim=-1).clamp(min=torch.finfo(torch.float64).tiny)
-    errors = torch.linalg.vector_norm(cached - fresh, dim=-1) / size
-    quantiles = torch.quantile(errors, torch.tensor([0.5, 0.99], dtype=torch.float64), dim=0)
+    errors: dict[int | str, list[Tensor]] = {}
+    for name, cached in read_sample(entry, sample).items():
+        wanted, point = fresh[name].double(), ARRAYS[name].point
+        size = torch.linalg.vector_norm(wanted, dim=-1).clamp(min=torch.finfo(torch.float64).tiny)
+        of_rows = torch.linalg.vector_norm(cached.double() - wanted, dim=-1) / size
+        for layer, of_layer in zip(entry.arrays[name].layers, of_rows.T, strict=True):
+            errors.setdefault(layer if point == RESID_POST else f"{point}.{layer}", []).append(
+                of_layer
+            )
+    levels = torch.tensor([0.5, 0.99], dtype=torch.float64)
+    quantiles = [torch.quantile(torch.cat(of), levels).tolist() for of in errors.values()]
     stored = [*entry.manifest.request.get("through", ()), entry.manifest.dtype]
     return RowErrors(
         entry=str(entry.path),
         reference=reference,
-        rows=len(cached),
-        layers=tuple(entry.arrays[next(iter(sample))].layers),
-        median=tuple(quantiles[0].tolist()),
-        p99=tuple(quantiles[1].tolist()),
+        rows=sum(len(rows.example) for rows in sample.values()),
+        layers=tuple(errors),
+        median=tuple(median for median, _ in quantiles),
+        p99=tuple(p99 for _, p99 in quantiles),
         tolerance=max(_COMPUTE_TOLERANCE[computed], sum(_STORE_TOLERANCE[d] for d in stored)),
     )
 
 
 def _fresh_rows(
     backbone: Backbone, entry: Entry, sample: Mapping[str, ArraySample]
-) -> Float[Tensor, "rows layers dim"]:
-    """Run the model on each example alone and return the sample's rows."""
+) -> dict[str, Float[Tensor, "rows layers dim"]]:
+    """Run the model on each example alone and return the sample's rows by array."""
     manifest = entry.manifest
     layers = {name: entry.arrays[name].layers for name in sample}
     fresh = {
-        name: torch.empty(len(rows.example), len(layers[name]), manifest.dim)
+        name: torch.empty(len(rows.example), len(layers[name]), entry.arrays[name].dim)
         for name, rows in sample.items()
     }
     examples = np.unique(np.concatenate([rows.example for rows in sample.values()]))
@@ -350,7 +357,7 @@ def _fresh_rows(
         for name, rows in sample.items():
             mine = np.flatnonzero(rows.example == example)
             fresh[name][mine] = computed[name][rows.within[mine]]
-    return torch.cat([*fresh.values()])
+    return fresh
 
 
 def _encoded(backbone: Backbone, entry: Entry, example: int) -> EncodedSplit:

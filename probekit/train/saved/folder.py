@@ -98,6 +98,7 @@ class HeadFeatures(_Form):
         only: which of a text's tokens are read; None is all.
         chat_template: sha256 of the template that wrote conversations; None of other texts.
         token_head: dict form of what makes rows of tokens, where it is not trained.
+        attention_head: number of the one whose part of a row is read; None is the whole row.
         entry: key of the cache entry of train.
     """
 
@@ -114,6 +115,7 @@ class HeadFeatures(_Form):
     only: str | None = None
     chat_template: str | None = None
     token_head: Mapping[str, Any] | None = None
+    attention_head: int | None = None
     entry: str
 
 

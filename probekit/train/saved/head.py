@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from probekit.backbone.saved_run import SavedRun
-from probekit.base.kinds import KINDS
+from probekit.base.kinds import ARRAYS, KINDS, ReadPoint
 from probekit.base.plugins import trusting
 from probekit.base.registry import PathName
 from probekit.errors import OptionError, ProbekitError, RecordError, reason_of
@@ -126,6 +126,11 @@ class TrainedHead:
     def array(self) -> str:
         """The cache's array that its rows come from."""
         return self.saved.features.array
+
+    @property
+    def point(self) -> ReadPoint:
+        """Where in each block its rows were taken."""
+        return ReadPoint(ARRAYS[self.array].point, self.saved.features.attention_head)
 
     @property
     def of_tokens(self) -> bool:

@@ -81,7 +81,8 @@ class HeadReader:
         if value is None:
             return None
         spec = token_head_from_json(value)
-        return spec.build(len(self.head.layers), self.backbone.info.dim, torch.Generator())
+        columns = self.backbone.columns(self.head.point)
+        return spec.build(len(self.head.layers), columns.stop - columns.start, torch.Generator())
 
     def read(self, start: int, stop: int) -> HeadInput:
         """Return the head's input for the examples ``start`` to ``stop`` (excluded).
@@ -98,7 +99,7 @@ class HeadReader:
 
     def read_tokens(self, start: int, stop: int) -> HeadInput:
         """Return the head's input for the tokens of examples, as if each were a whole text."""
-        rows = self._rows(TOKENS, start, stop)
+        rows = self._rows(self.head.point.array(TOKENS), start, stop)
         return self._of_tokens(rows, np.arange(len(rows) + 1)) if self.head.of_tokens else rows
 
     def _of_tokens(
@@ -131,7 +132,7 @@ class HeadReader:
                 f"finite, computed in {features.compute_dtype} and stored in {features.dtype} as "
                 f"in this head's cache. Extract again with {remedy}, and train the head on that."
             )
-        return rows
+        return rows[..., self.backbone.columns(self.head.point)]
 
     def _tokens(self, start: int, stop: int, hidden: Float[Tensor, "tokens dim"]) -> TokenStates:
         encoded, bounds = self.encoded, self.bounds

@@ -280,8 +280,9 @@ def open_start(
         None if token_head is None else token_head.to_json(),
     )
     if spec.init_from is not None:
-        array = settled_array(splits.kind, spec.pooling, token_head)
+        array = settled_array(splits.kind, spec.pooling, token_head, splits.point)
         asked["rows"] = (saved.features.array, array)
+        asked["attention head"] = (saved.features.attention_head, splits.point.head)
         asked["decoder"] = (saved.decoder, decoder.to_json())
     for part, (before, wanted) in asked.items():
         if before != wanted:

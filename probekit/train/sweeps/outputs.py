@@ -294,7 +294,8 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
                 "n_blocks": manifest.n_blocks,
                 "kind": splits.kind,
                 "text_kind": text_kind,
-                "array": settled_array(splits.kind, options.spec.pooling, token_head),
+                "array": settled_array(splits.kind, options.spec.pooling, token_head, splits.point),
+                "attention_head": splits.point.head,
                 "pooling": manifest.pooling,
                 # what a model that learns makes is rounded to nothing
                 "dtype": "float32" if options.spec.tunes else manifest.dtype,

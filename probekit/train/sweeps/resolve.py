@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Int64
 
 from probekit.base.fingerprint import PluginOrigin, digest
-from probekit.base.kinds import ARRAYS, KINDS, TOKENS, parse_layers, up_to_depth
+from probekit.base.kinds import ARRAYS, KINDS, STREAM, TOKENS, parse_layers, up_to_depth
 from probekit.base.registry import parse
 from probekit.base.selection import RANDOM, SOLVED
 from probekit.errors import DataError, OptionError
@@ -115,6 +115,7 @@ def resolve(
     elif token_head is not None:
         head = OverTokens(head=head, token_head=token_head)
     layers = choose_layers(spec, head, manifest.n_blocks)
+    _check_reads(head, splits)
     drawn = sample(spec, splits) if drawn is None else drawn
     n_rows = splits.n_rows("train") * len(drawn) / len(splits.drawable)
     n_values = math.ceil(n_rows * len(layers) * splits.dim)
@@ -128,10 +129,11 @@ def resolve(
     published = spec.as_published or decoder.name == "pooler"
     by_first = published and not manifest.causal and kind.per == "text"
     if token_head is None:
-        array = choose_array(entry, splits.kind, spec.pooling or ("cls" if by_first else None))
-        pooling = array if ARRAYS[array].per == "text" else None
+        asked = spec.pooling or ("cls" if by_first else None)
+        array = choose_array(entry, splits.kind, asked, splits.point)
+        pooling = array.partition(".")[0] if ARRAYS[array].per == "text" else None
     else:
-        array, pooling = settled_array(splits.kind, None, token_head), None
+        array, pooling = settled_array(splits.kind, None, token_head, splits.point), None
     filled = replace(settled, label=splits.column, decoder=named, pooling=pooling)
     filled = _check_draw(spec, filled, splits, drawn)
     if filled.group is not None:
@@ -353,6 +355,15 @@ def default_decoder(head: HeadSpec, splits: Splits, *, as_published: bool = Fals
     return "pooler" if as_published and whole and not splits.manifest.causal else kind.decoder
 
 
+def _check_reads(head: HeadSpec, splits: Splits) -> None:
+    """Refuse a point that a head does not read; errors are those of `resolve`."""
+    if head.reads == "tokens" and splits.point != STREAM:
+        raise OptionError(
+            f"--point {splits.point}: head {head.name} goes on from the residual stream of the "
+            "last layer. Choose another head, or leave --point out."
+        )
+
+
 def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, ...]:
     """Return the layers that a head reads: published or asked for, cut to the depth.
 
@@ -360,6 +371,8 @@ def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, 
         OptionError: the model has no such layer or depth, or none of the layers asked for is left.
     """
     layers = parse_layers(spec.layers or head.default_layers, n_blocks)
+    if spec.point is not None and spec.layers is None:  # the embeddings are of no block
+        layers = tuple(layer for layer in layers if layer > 0)
     if spec.depth is None:
         return layers
     if spec.depth > n_blocks:
@@ -382,6 +395,8 @@ def _check_stored(layers: tuple[int, ...], head: HeadSpec, splits: Splits, array
             remedy = f"Extract with all layers{layers_option}, or choose others with --layers."
             if head.reads == "tokens":
                 remedy = "Leave out --depth and --layers."
+            if splits.point != STREAM and absent == [0]:
+                remedy = "Layer 0, the embeddings, is of no block. Choose layers from 1 on."
             raise OptionError(
                 f"the head reads layer {absent[0]}, but {array!r} of {entry.path} holds layers "
                 f"{list(stored)}. {remedy}"

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from probekit.base.kinds import POOLED, typed_layers
+from probekit.base.kinds import POOLED, STREAM, ReadPoint, typed_layers
 from probekit.base.registry import Panel, choose, option, typed_name
 from probekit.base.selection import (
     FIXED,
@@ -48,6 +48,9 @@ class Data(Group):
         token_head: name of the token head that makes a row of a text's tokens or a span's words,
             with options where they differ from the default; ``None`` reads the rows that
             ``pooling`` names, and the mean of a span's words.
+        point: where in each block the rows were taken (``extract --points``): ``attn_out``,
+            ``mlp_out``, ``mlp_act``, ``z`` or one attention head of it, ``z:head=3``; ``None`` is
+            the residual stream.
     """
 
     PANEL = Panel.SENTENCES
@@ -85,9 +88,18 @@ class Data(Group):
         Panel.TRAINED,
         each=str,
     )
+    point: str | None = option(
+        None,
+        "Where in each block, of what extract --points kept: attn_out, mlp_out, mlp_act, z, or "
+        "one attention head: z:head=3 (all of them, one by one: z:head=all).",
+        Panel.TRAINED,
+        each=str,
+    )
 
     def __post_init__(self) -> None:
-        """Check the seed; take names of paths."""
+        """Check the seed; take names of paths and points."""
+        point = ReadPoint.parse(self.point)
+        object.__setattr__(self, "point", None if point == STREAM else str(point))
         object.__setattr__(self, "model", typed_name(self.model))
         object.__setattr__(self, "task", typed_name(self.task))
         check_whole("control", self.control, least=0)

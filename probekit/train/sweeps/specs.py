@@ -76,6 +76,11 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
                 f"--token-head {self.token_head} makes the rows of texts from their cached tokens, "
                 f"so {other} has nothing to do: leave one of them out."
             )
+        if self.point is not None and self.method:
+            raise OptionError(
+                f"--point {self.point} reads cached rows, and --method {self.method} runs the "
+                "model, which gives its residual stream alone: leave one of them out."
+            )
         if self.select == HELD_OUT and self.hold_out is None:
             raise OptionError(
                 f"--select {HELD_OUT} needs a held-out split: give --hold-out F as well."

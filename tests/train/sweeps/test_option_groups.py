@@ -35,8 +35,9 @@ from tests.train.sweeps.samples import spec
 OTHER = {
     "model": "other", "task": "conll2003", "label": "pos", "control": 3, "fit_on": "dev",
     "group": "document", "drop_duplicates": True, "label_noise": 0.1, "positives": 0.3,
-    "token_head": "max", "head": "mean", "decoder": "mlp", "layers": "1,2", "depth": 2,
-    "normalize": "standardize", "pooling": "cls", "method": "full", "batch_tokens": 64,
+    "token_head": "max", "point": "z", "head": "mean", "decoder": "mlp", "layers": "1,2",
+    "depth": 2, "normalize": "standardize", "pooling": "cls", "method": "full",
+    "batch_tokens": 64,
     "shots": 4, "fraction": 0.5, "hold_out": 0.25, "seed": 5, "epochs": 3, "batch_size": 5,
     "evals": 2, "lr": 0.5, "rates": (("mixing", 0.5),), "weight_decay": 0.5, "optimizer": "adam",
     "schedule": "constant", "warmup": 0.5, "fit": "adam", "select": "dev", "l2": 0.5,

@@ -1,0 +1,302 @@
+"""Points inside of blocks: what attention and the feed-forward part add, and compute it from.
+
+Families name and nest modules in different ways, and some add the residual stream inside of them.
+So a small copy of the model runs once, and a module is chosen because its numbers fit. Where a
+block reads ``x`` and returns ``y``, they prove ``y = x + attn_out + mlp_out`` if norms come first
+(branches may be parallel), or ``y = norm(norm(x + attn_out) + mlp_out)`` if they come last.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PretrainedConfig, PreTrainedModel
+
+from probekit.backbone.architecture import build_model, building
+from probekit.backbone.forward import hidden_states
+from probekit.backbone.miniature import build_miniature, plain_ids
+from probekit.backbone.model_classes import without_memory
+from probekit.backbone.structure import are_same, embedding_rows
+from probekit.base.kinds import POINTS, RESID_POST
+from probekit.errors import BackboneError
+from probekit.tuning.contract import blocks_of
+
+_TIME = 8
+"""Subwords that the copy reads."""
+
+_ATTENTION = "att"
+"""In the name of every module that is or holds attention, and of no other."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in every block the states of a point are.
+
+    Attributes:
+        module: name of a module within the block.
+        enters: whether the module reads them; else it returns them.
+        scale: what the block multiplies them by before it adds them.
+        width: of what a module reads; None is the model's.
+        heads: attention heads whose outputs lie side by side there, each as wide as the others.
+    """
+
+    module: str
+    enters: bool = False
+    scale: float = 1.0
+    width: int | None = None
+    heads: int | None = None
+
+
+@dataclass
+class _Calls:
+    """What the modules of one block read and returned, in the order in which they returned.
+
+    Attributes:
+        read: by name within the block ("" is the block).
+        made: the same.
+    """
+
+    read: dict[str, Tensor] = field(default_factory=dict)
+    made: dict[str, Tensor] = field(default_factory=dict)
+
+    def addends(self, *, of_attention: bool) -> list[tuple[str, Tensor]]:
+        """Return what modules made that could be added to the block's input."""
+        shape = self.read[""].shape
+        return [
+            (name, made)
+            for name, made in self.made.items()
+            if name and made.shape == shape and (_ATTENTION in name.lower()) == of_attention
+        ]
+
+
+def _first_tensor(values: Any) -> Tensor | None:
+    """Return the first tensor of what a module reads or returns; None if there is none."""
+    if isinstance(values, Tensor):
+        return values
+    if isinstance(values, Mapping):
+        values = values.values()
+    elif not isinstance(values, Sequence):
+        return None
+    return next((value for value in values if isinstance(value, Tensor)), None)
+
+
+def _first_read(given: Any, options: Any) -> Tensor | None:
+    """Return the first tensor that a module is given, by place or by name."""
+    read = _first_tensor(given)
+    return _first_tensor(options) if read is None else read
+
+
+def find_points(name: str, config: PretrainedConfig) -> dict[str, Place]:
+    """Return where in its blocks a model has points besides the residual stream.
+
+    Those that are not proven, or lie elsewhere in some blocks, are left out.
+
+    Args:
+        name: the model as the user wrote it, for messages.
+        config: its configuration.
+
+    Raises:
+        BackboneError: a small copy cannot be built or run.
+    """
+    with building(name, config):
+        model = build_miniature(config)
+    ids = plain_ids(embedding_rows(name, model), model.config)[:_TIME]
+    blocks = _blocks(model)
+    calls = [_Calls() for _ in blocks]
+    with _recorded(blocks, calls):
+        states = hidden_states(name, model, torch.tensor([ids]))
+    found = [
+        _places(block, seen, config) if _reads(seen, layer) else {}
+        for block, seen, layer in zip(blocks, calls, states, strict=False)
+    ]
+    alike = {
+        point: place
+        for point, place in (found[0] if found else {}).items()
+        if all(others.get(point) == place for others in found)
+    }
+    with without_memory():
+        whole = build_model(config)
+    sized = {n: _with_width(p, _blocks(whole)) if p.enters else p for n, p in alike.items()}
+    places = {point: place for point, place in sized.items() if place is not None}
+    n_heads = getattr(config, "num_attention_heads", None)
+    if "z" in places and n_heads and (places["z"].width or 0) % n_heads == 0:
+        places["z"] = replace(places["z"], heads=n_heads)
+    return places
+
+
+@contextmanager
+def _recorded(blocks: Sequence[nn.Module], calls: Sequence[_Calls]) -> Iterator[None]:
+    """Write down what all modules of some blocks read and return inside of the context."""
+    handles = []
+    for block, seen in zip(blocks, calls, strict=True):
+        for name, module in block.named_modules():
+
+            def note(
+                module: nn.Module, given: Any, options: Any, output: Any,
+                name: str = name, seen: _Calls = seen,
+            ) -> None:  # fmt: skip
+                if (made := _first_tensor(output)) is not None:
+                    seen.made[name] = _like(seen.read.get(""), made)
+
+            def enter(
+                module: nn.Module, given: Any, options: Any, name: str = name, seen: _Calls = seen
+            ) -> None:
+                if (read := _first_read(given, options)) is not None:
+                    seen.read[name] = _like(seen.read.get(""), read)
+
+            handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
+            handles.append(module.register_forward_hook(note, with_kwargs=True))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _like(x: Tensor | None, states: Tensor) -> Tensor:
+    """Return a copy of some states, since blocks add in place, that has the axes of ``x``."""
+    flat = x is not None and states.dim() == 2 and len(states) == x.shape[:2].numel()
+    return states.clone().view(*x.shape[:2], -1) if flat and x is not None else states.clone()
+
+
+def _reads(calls: _Calls, layer: Tensor) -> bool:
+    """Say whether a block read a layer and made one of that shape."""
+    x, y = calls.read.get(""), calls.made.get("")
+    if x is None or y is None or not x.shape == y.shape == layer.shape:
+        return False
+    return are_same(x, layer)
+
+
+def _places(block: nn.Module, calls: _Calls, config: PretrainedConfig) -> dict[str, Place]:
+    scales = {1.0, float(getattr(config, "residual_multiplier", 1.0))}
+    added = next((pair for scale in sorted(scales) for pair in _added(calls, scale)), None)
+    if added is None:
+        return {}
+    places = {}
+    for point, inner, place in zip(("attn_out", "mlp_out"), ("z", "mlp_act"), added, strict=True):
+        places[point] = place
+        if (projection := _projection(block, calls, place.module)) is not None:
+            places[inner] = Place(projection, enters=True)
+    return places
+
+
+def _added(calls: _Calls, scale: float) -> Iterator[tuple[Place, Place]]:
+    """Yield the pairs of an attention and a feed-forward output that explain a block's output."""
+    x, y = calls.read[""], calls.made[""]
+    feeds = calls.addends(of_attention=False)
+    for attention, a in calls.addends(of_attention=True):
+        first = x + scale * a
+        middles = [first, *(calls.made[n] for n in _reading(calls, first))]
+        for feed, m in feeds:
+            for middle in middles:
+                last = middle + scale * m
+                ends = [last, *(calls.made[n] for n in _reading(calls, last))]
+                if any(end.shape == y.shape and are_same(end, y) for end in ends):
+                    yield Place(attention, scale=scale), Place(feed, scale=scale)
+
+
+def _reading(calls: _Calls, states: Tensor) -> list[str]:
+    """Return the modules within a block that read some states, and made others of their shape."""
+    return [
+        name
+        for name, read in calls.read.items()
+        if name
+        and name in calls.made
+        and read.shape == states.shape == calls.made[name].shape
+        and are_same(read, states)
+    ]
+
+
+def _projection(block: nn.Module, calls: _Calls, added: str) -> str | None:
+    """Return the linear layer whose output is what is added, or what a norm makes that of."""
+    for name, made in calls.made.items():
+        weight = getattr(block.get_submodule(name), "weight", None)
+        if not (isinstance(weight, Tensor) and weight.dim() == 2 and name in calls.read):
+            continue
+        ends = [made, *(calls.made[n] for n in _reading(calls, made))]
+        target = calls.made[added]
+        if any(end.shape == target.shape and are_same(end, target) for end in ends):
+            return name
+    return None
+
+
+def check_points(name: str, places: Mapping[str, Place], points: Sequence[str]) -> None:
+    """Check that a model has points.
+
+    Args:
+        name: the model as the user wrote it.
+        places: those that it has, see `find_points`.
+        points: of ``POINTS``.
+
+    Raises:
+        BackboneError: it has not been proven to have one of them in every block.
+    """
+    for point in points:
+        if point != RESID_POST and point not in places:
+            others = ", ".join(known for known in POINTS if known in (RESID_POST, *places))
+            raise BackboneError(
+                f"model {name!r}: no module of its blocks could be proven to have {point} "
+                f"({POINTS[point]}), with one width. Leave it out of --points; it has {others}."
+            )
+
+
+def _blocks(model: PreTrainedModel) -> list[nn.Module]:
+    """Return a model's blocks; none where there is not one list of them."""
+    return [*(blocks_of(model, model.config.num_hidden_layers) or ())]
+
+
+def _with_width(place: Place, blocks: Sequence[nn.Module]) -> Place | None:
+    """Return a place with the width of what is read there; None where blocks differ in it."""
+    modules = [block.get_submodule(place.module) for block in blocks]
+    widths = {_inputs(module) for module in modules}
+    return replace(place, width=widths.pop()) if len(widths) == 1 else None
+
+
+def _inputs(linear: nn.Module) -> int:
+    """Return how many numbers a linear layer reads."""
+    width, weight = getattr(linear, "in_features", None), linear.weight
+    assert isinstance(weight, Tensor)
+    return width if isinstance(width, int) else weight.shape[0]  # of GPT-2's Conv1D
+
+
+@contextmanager
+def captured(
+    model: PreTrainedModel, places: Mapping[str, Place], points: Mapping[str, Sequence[int]]
+) -> Iterator[dict[tuple[str, int], Tensor]]:
+    """Yield what fills with states of points as the model runs inside of the context.
+
+    Args:
+        model: as it is loaded.
+        places: of its points, see `find_points`.
+        points: the layers of each point that is wanted: layer i is of the block that makes it.
+
+    Returns:
+        states by point and layer, as the modules have them.
+    """
+    caught: dict[tuple[str, int], Tensor] = {}
+    blocks = _blocks(model)
+
+    def keep(
+        module: nn.Module, given: Any, options: Any, output: Any, *, at: tuple[str, int]
+    ) -> None:
+        place = places[at[0]]
+        states = _first_read(given, options) if place.enters else _first_tensor(output)
+        if states is not None:  # a copy, since some blocks add to what modules return in place
+            caught[at] = states.detach() if place.enters else states.detach() * place.scale
+
+    handles = [
+        blocks[layer - 1]
+        .get_submodule(places[point].module)
+        .register_forward_hook(partial(keep, at=(point, layer)), with_kwargs=True)
+        for point, layers in points.items()
+        for layer in layers
+    ]
+    try:
+        yield caught
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,206 @@
+"""Rows at points inside of blocks: extraction against hooks by hand, and what trains on them."""
+
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from probekit import Location, TrainSpec, open_features, predict, sweep
+from probekit.base.kinds import ARRAYS, POINTS, ReadPoint
+from probekit.errors import DataError, EntryNotFoundError, OptionError, UnknownNameError
+from probekit.extraction.maintenance.row_errors import verify_rows
+from probekit.features.pooled_tokens import token_rows
+from probekit.results.predictions import read_predicted
+from tests import tiny
+from tests.cli.console import done, refused
+from tests.extraction import extracted
+from tests.extraction.extracted import entries_of, interrupted_after, key_of
+from tests.extraction.passages import write_texts
+from tests.store.synthetic import folder_bytes
+
+EVERY = tuple(POINTS)
+INSIDE = {"attn_out": "attention.output.dense", "mlp_out": "output.dense",
+          "mlp_act": "output.dense", "z": "attention.output.dense"}  # fmt: skip
+"""The modules of BERT's blocks that read ``mlp_act`` and ``z``, or return the others."""
+
+
+def by_hand(model, inputs):
+    """Return the states (tokens, dim) of one input by point and layer, by hooks on BERT."""
+    seen, handles = {}, []
+    for point, name in INSIDE.items():
+        for layer, block in enumerate(model.encoder.layer, start=1):
+
+            def hook(module, given, out, at=(point, layer)):
+                seen[at] = (given[0] if at[0] in ("mlp_act", "z") else out)[0].clone()
+
+            handles.append(block.get_submodule(name).register_forward_hook(hook))
+    with torch.no_grad():
+        states = model(**inputs, output_hidden_states=True).hidden_states
+    for handle in handles:
+        handle.remove()
+    return seen | {("resid_post", n): state[0] for n, state in enumerate(states)}
+
+
+@pytest.fixture(scope="module")
+def words(bert, corpus, tmp_path_factory):
+    """The cache of the corpus at every point, and its entries."""
+    cache = tmp_path_factory.mktemp("points")
+    return cache, entries_of(bert, corpus, cache, ("train", "dev"), points=EVERY)
+
+
+@pytest.mark.usefixtures("small_units")
+def test_rows_of_words_are_what_hooks_see(bert, corpus, tmp_path):
+    entry = extracted.run(bert, corpus, tmp_path, points=EVERY, limit=12)
+    model, tokenizer = AutoModel.from_pretrained(bert).eval(), AutoTokenizer.from_pretrained(bert)
+    for number in range(len(entry.examples)):
+        sentence = list(entry.examples.words(number))
+        inputs = tokenizer(sentence, is_split_into_words=True, return_tensors="pt")
+        owners = inputs.word_ids()
+        seen = by_hand(model, inputs)
+        start = int(entry.examples.row_start[number])
+        for word in set(owners) - {None}:
+            for point in EVERY:
+                array = entry.arrays[ReadPoint(point).array("words")]
+                row = array.read([start + word])[0].float()
+                expected = [seen[point, layer][owners.index(word)] for layer in array.layers]
+                torch.testing.assert_close(row, torch.stack(expected), rtol=1e-4, atol=1e-5)
+    widths = {ARRAYS[name].point: array.dim for name, array in entry.arrays.items()}
+    assert widths == {**dict.fromkeys(EVERY, entry.manifest.dim), "mlp_act": 64}
+    assert entry.arrays["words.z"].layers == entry.arrays["words"].layers[1:]
+    assert entry.arrays["words.z"].spec.n_row_chunks > 1
+    report = verify_rows(entry, 20, model=bert)
+    assert report.passed and {"mlp_act.1", 0} <= set(report.layers)
+
+
+@pytest.mark.parametrize("how", [{}, {"dtype": "int8", "format": "hdf5"}])
+def test_rows_of_texts_and_tokens_are_what_hooks_see(tmp_path, how):
+    bert = tiny.build("bert", tmp_path / "bert", max_positions=320)
+    texts = write_texts(tmp_path / "texts", count=6)
+    options = {"kind": "sentence", "text": "text", "label": "label", "points": ("z", "mlp_act")}
+    keep = ("mean", "last", "tokens")
+    entry = extracted.run(bert, texts, tmp_path / "cache", keep=keep, **options, **how)
+    assert {ARRAYS[name].point for name in entry.arrays} == {"z", "mlp_act"}
+    model, tokenizer = AutoModel.from_pretrained(bert).eval(), AutoTokenizer.from_pretrained(bert)
+    tokens = token_rows(entry.examples)
+    near = {"rtol": 1e-4, "atol": 1e-5} if not how else {"rtol": 0.1, "atol": 0.05}
+    for number, (text, _) in enumerate(entry.examples.texts):
+        seen = by_hand(model, tokenizer(text, return_tensors="pt"))
+        rows = tokens.values[tokens.bounds[number] : tokens.bounds[number + 1]]
+        at = [int(entry.examples.pooled_start[number])]
+        for point in ("z", "mlp_act"):
+            states = torch.stack([seen[point, n] for n in entry.arrays[f"mean.{point}"].layers], 1)
+            of_text = {"tokens": states, "mean": states.mean(0)[None], "last": states[-1:]}
+            for name, expected in of_text.items():
+                places = rows if name == "tokens" else at
+                found = entry.arrays[f"{name}.{point}"].read(places).float()
+                torch.testing.assert_close(found, expected, **near)
+
+
+def test_other_names_are_understood_and_told(bert, corpus, caplog):
+    ours = key_of(bert, corpus, points=("attn_out", "z"))
+    with caplog.at_level("INFO"):
+        for names in ("hook_attn_out,attn.hook_z", "z,attentions_output,z"):
+            assert key_of(bert, corpus, points=names) == ours
+    assert "attn.hook_z is called z here." in caplog.text
+    assert key_of(bert, corpus, points="layers_output") == key_of(bert, corpus)
+    with pytest.raises(UnknownNameError, match=r"unknown point 'q'.* attn_out, mlp_act"):
+        key_of(bert, corpus, points="q")
+    with pytest.raises(OptionError, match="the embeddings are of no block"):
+        key_of(bert, corpus, points="z", layers="0")
+
+
+@pytest.mark.usefixtures("small_units")
+def test_an_extraction_that_was_stopped_goes_on(bert, corpus, tmp_path):
+    whole = extracted.run(bert, corpus, tmp_path / "whole", points=EVERY)
+    with interrupted_after(1):
+        extracted.run(bert, corpus, tmp_path / "cut", points=EVERY)
+    cut = extracted.run(bert, corpus, tmp_path / "cut", points=EVERY)
+    assert all(
+        torch.equal(array.read(slice(0, array.rows)), whole.arrays[name].read(slice(0, array.rows)))
+        for name, array in cut.arrays.items()
+    )
+    assert folder_bytes(cut.path).keys() == folder_bytes(whole.path).keys()
+
+
+def spec_of(bert, corpus, **options):
+    return TrainSpec(
+        **{"model": str(bert), "task": str(corpus), "head": "last", "label": "2", **options}
+    )
+
+
+def location_of(cache):
+    return Location(cache=cache, kind="tagging")
+
+
+def test_a_run_reads_its_point(bert, corpus, words, tmp_path):
+    cache, (train, _) = words
+    features = open_features(bert, corpus, "2", location_of(cache), point="z:head=1")
+    width = train.manifest.dim // train.manifest.attention_heads
+    view = features.view("train")
+    heads = train.arrays["words.z"].read(view.rows)
+    assert features.dim == view.array.dim == width
+    assert torch.equal(view.array.read(view.rows), heads[..., width : 2 * width])
+    assert torch.equal(view.array.read(view.rows[5:8], [2])[:, 0], heads[5:8, 1, width : 2 * width])
+    specs = [
+        spec_of(bert, corpus, head=head, point=point, **how)
+        for head, how in (("mean", {"l2": 1.0}), ("dwatt", {"epochs": 1}))
+        for point in ("z:head=1", "hook_attn_out", "mlp_act")
+    ]
+    records = sweep(
+        specs, out=tmp_path / "r.jsonl", location=location_of(cache), save=tmp_path / "heads"
+    )
+    points = [record.spec["point"] for record in records]
+    assert points == ["z:head=1", "attn_out", "mlp_act"] * 2
+    assert all(0 not in record.layers for record in records)
+    assert len({record.key for record in records}) == len(records)
+    again = sweep(specs, out=tmp_path / "r.jsonl", location=location_of(cache))
+    assert [record.train_seconds for record in again] == [r.train_seconds for r in records]
+
+
+@pytest.mark.parametrize("point", ["z:head=1", "mlp_out"])
+def test_a_saved_head_labels_new_text_as_it_labelled_dev(bert, corpus, words, tmp_path, point):
+    cache, (_, dev) = words
+    (record,) = sweep(
+        [spec_of(bert, corpus, head="mean", point=point, l2=0.1)], out=tmp_path / "r.jsonl",
+        location=location_of(cache), save=tmp_path / "head", predictions=True,
+    )  # fmt: skip
+    kept = read_predicted(record.predictions)[1]["dev"]
+    sentences = [list(dev.examples.words(number)) for number in range(len(dev.examples))]
+    labelled = [label for labels in predict(tmp_path / "head", sentences) for label in labels]
+    assert labelled == [kept.names[label] for label in kept.predicted]
+
+
+def test_what_a_point_cannot_do_is_refused(bert, corpus, words, made, tmp_path):
+    cache, _ = words
+    run = lambda **options: sweep(  # noqa: E731
+        [spec_of(bert, corpus, **options)], out=tmp_path / "r.jsonl", location=location_of(cache)
+    )
+    heads = open_features(bert, corpus, "2", location_of(cache)).manifest.attention_heads
+    with pytest.raises(OptionError, match=f"has heads 0 to {heads - 1}"):
+        run(point=f"z:head={heads}")
+    with pytest.raises(OptionError, match="goes on from the residual stream"):
+        run(point="z", head="extra-layers")
+    with pytest.raises(OptionError, match="the embeddings, is of no block"):
+        run(point="z", depth=0)
+    with pytest.raises(OptionError, match="only z has an option"):
+        run(point="mlp_out:head=1")
+    with pytest.raises(OptionError, match="--method bitfit runs the model"):
+        run(point="z", method="bitfit")
+    with pytest.raises((DataError, EntryNotFoundError), match=r"--points resid_post,z"):
+        entry = made()
+        open_features([entry], label="2", point="z").view("train")
+
+
+def test_depth_over_all_heads_and_the_figure(bert, corpus, words, tmp_path):
+    cache, (train, _) = words
+    runs = str(tmp_path / "r.jsonl")
+    shared = ("--cache", str(cache), "--label", "2", "--l2", "1", "--out", runs)
+    done("depth", bert, str(corpus), "--point", "z:head=all,resid_post,attn_out", *shared)
+    from probekit import load_records
+
+    records = load_records([runs])
+    heads, blocks = train.manifest.attention_heads, train.manifest.n_blocks
+    assert len(records) == heads * blocks + blocks + blocks + 1
+    done("plot", "points", runs, "--output", str(tmp_path / "points.png"))
+    assert (tmp_path / "points.png").stat().st_size > 1000
+    error = refused("depth", bert, str(corpus), "--point", "z:head=x", *shared)
+    assert "z:head=3" in error

@@ -79,6 +79,7 @@ CALLS = {
         "probekit.measures.measuring.change",
     ),
     "structure m ud/en_x": ("probekit.measures.structural.structure",),
+    "lens m wikitext2": ("probekit.measures.lenses.lens",),
     "overthinking r": (READ, f"{OVERTHINKING}.overthinking"),
     "exit r": (READ, f"{OVERTHINKING}.early_exit"),
     "tasks ud": ("probekit.tasks.variants_of",),

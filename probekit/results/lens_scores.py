@@ -1,0 +1,155 @@
+"""What each layer would predict through a lens: numbers, their JSON form, a table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from math import exp, inf, isinf
+from typing import Any
+
+from probekit.results.comparison.resampling import Estimate
+from probekit.results.summaries.typeset import Column, Table
+from probekit.results.summaries.wording import layer_text
+
+
+@dataclass(frozen=True)
+class LayerReading:
+    """What one layer predicts, each number a mean over rows with its interval over texts.
+
+    Attributes:
+        layer: its number.
+        loss: negative log-probability of the token that is to be predicted, in nats.
+        log_rank: logarithm of that token's rank among all tokens; 0 is the first.
+        accuracy: share of rows whose most probable token is that one.
+        agreement: share of rows whose most probable token is the last layer's.
+        divergence: of the last layer's distribution from this one (Kullback-Leibler), in nats.
+    """
+
+    layer: int
+    loss: Estimate
+    log_rank: Estimate
+    accuracy: Estimate
+    agreement: Estimate
+    divergence: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class LensScores:
+    """What every layer would predict through a lens.
+
+    Attributes:
+        model: name of the backbone.
+        task: name of the task.
+        split: what was scored.
+        lens: ``logit``, ``tuned``, or the folder of a lens.
+        rows: predictions that were scored.
+        of_rows: predictions that there are.
+        over: what the intervals are over, such as ``60 documents``.
+        strengths: of the ridge of a tuned lens, by layer; infinite where the logit lens was better.
+        layers: of each layer, ascending.
+    """
+
+    model: str
+    task: str
+    split: str
+    lens: str
+    rows: int
+    of_rows: int
+    over: str
+    layers: Sequence[LayerReading]
+    strengths: Mapping[int, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all numbers by name; a strength that is infinite is None."""
+        strengths = {n: None if isinf(value) else value for n, value in self.strengths.items()}
+        return {**asdict(self), "strengths": strengths}
+
+
+@dataclass(frozen=True)
+class PlaceReading:
+    """What one layer predicts at one place of a text.
+
+    Attributes:
+        layer: its number.
+        words: the most probable tokens, best first.
+        probabilities: theirs.
+        rank: of the token that is to be predicted, from 1 on; None where there is none.
+        probability: of that token.
+    """
+
+    layer: int
+    words: Sequence[str]
+    probabilities: Sequence[float]
+    rank: int | None
+    probability: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextReading:
+    """What every layer predicts at every place of a text.
+
+    Attributes:
+        model: name of the backbone.
+        lens: ``logit``, or the folder of a lens.
+        causal: whether a place predicts the next token; else its own.
+        tokens: of the text, special tokens included.
+        places: of each token, what each layer predicts there.
+    """
+
+    model: str
+    lens: str
+    causal: bool
+    tokens: Sequence[str]
+    places: Sequence[Sequence[PlaceReading]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it by name."""
+        return asdict(self)
+
+
+def text_table(found: TextReading) -> Table:
+    """Return the best token of each layer at each place, and the rank of the one that follows."""
+    layers = [one.layer for one in found.places[0]]
+    columns = [Column("token", [repr(token) for token in found.tokens], words=True)]
+    for index, layer in enumerate(layers):
+        cells = [_cell(place[index]) for place in found.places]
+        columns.append(Column(layer_text(layer), cells, words=True))
+    predicted = "the next token" if found.causal else "the token itself"
+    caption = (
+        f"{found.model}, {found.lens} lens: the most probable token at each layer, and behind it "
+        f"the rank of {predicted}"
+    )
+    return Table(columns, [], caption)
+
+
+def _cell(one: PlaceReading) -> str:
+    return repr(one.words[0]) + ("" if one.rank is None else f" {one.rank:,}")
+
+
+def lens_table(found: LensScores) -> Table:
+    """Return the five numbers of each layer with their intervals; ranks as geometric means."""
+    readings = found.layers
+    columns = [
+        Column(f"layer, {found.split}", [layer_text(one.layer) for one in readings], words=True),
+        Column("loss (nats)", [one.loss.text(decimals=2) for one in readings]),
+        Column("rank", [_rank(one.log_rank) for one in readings]),
+        Column("top 1 (%)", [one.accuracy.text(100) for one in readings]),
+        Column("as last (%)", [one.agreement.text(100) for one in readings]),
+        Column("divergence", [one.divergence.text(decimals=2) for one in readings]),
+    ]
+    lines = []
+    if kept := [n for n, strength in found.strengths.items() if strength == inf]:
+        lines.append(
+            "held-out texts preferred the logit lens to a tuned one at layer"
+            f"{'s' * (len(kept) > 1)} {', '.join(map(str, kept))}"
+        )
+    caption = (
+        f"{found.model}, {found.task}: {found.lens} lens, {found.rows:,} of {found.of_rows:,} "
+        f"predictions; means with 95 % intervals over {found.over} (bootstrap). rank: geometric "
+        "mean; divergence: KL from the last layer, in nats"
+    )
+    return Table(columns, lines, caption)
+
+
+def _rank(value: Estimate) -> str:
+    """Return a mean log rank as a rank, with its interval."""
+    middle, low, high = (f"{exp(number):,.1f}" for number in (value.value, value.low, value.high))
+    return f"{middle} ({low} to {high})"

@@ -2,12 +2,16 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from probekit.cli import arguments
 from probekit.cli.output import print_json, progress_wanted, show
+
+if TYPE_CHECKING:
+    from probekit.results.lens_scores import LensScores, TextReading
+    from probekit.results.summaries.typeset import Table
 
 
 def lens(
@@ -50,31 +54,23 @@ def lens(
     task, the most probable token at each place and layer.
     """
     from probekit.features import Location
+    from probekit.measures.lens_heads import lens_of_text
     from probekit.measures.lenses import lens as measure
-    from probekit.measures.lenses import lens_of_text
     from probekit.results.lens_scores import lens_table, text_table
 
+    shared: dict[str, Any] = {"lens": lens, "layers": layers, "device": device}
     if len(task.split()) > 1 and not os.path.exists(task):  # which a long text is not
-        reading = lens_of_text(model, task, lens=lens, layers=layers, device=device)
-        if json:
-            print_json([reading.to_json()])
-        else:
-            show(text_table(reading).text(), nl=False)
+        reading = lens_of_text(model, task, **shared)
+        _print(reading, text_table(reading), json=json)
         return
-    found = measure(
-        model,
-        task,
-        lens=lens,
-        layers=layers,
-        split=split,
-        fit_on=fit_on,
-        rows=rows or None,
-        save=save,
-        location=Location(cache=cache),
-        device=device,
-        progress=progress_wanted(),
-    )
+    shared |= {"split": split, "fit_on": fit_on, "rows": rows or None, "save": save}
+    location = Location(cache=cache)
+    found = measure(model, task, **shared, location=location, progress=progress_wanted())
+    _print(found, lens_table(found), json=json)
+
+
+def _print(found: "LensScores | TextReading", table: "Table", *, json: bool) -> None:
     if json:
         print_json([found.to_json()])
     else:
-        show(lens_table(found).text(), nl=False)
+        show(table.text(), nl=False)

@@ -91,11 +91,7 @@ def open_features(
     labels, documents = _read_labels(entries, about, kind, column, location)
     made_by = _row_maker(made_by, kind, labels)
     train_classes = _classes(labels, kind)
-    names = set(train_classes.names)
-    label_map = LabelMap(tuple(classes)) if names and names <= set(classes) else train_classes
-    if label_map.names:
-        for of_split in labels.values():  # here, and not in every view, so that it is said once
-            warn_unseen(label_names(of_split.values), label_map, of_split.where)
+    label_map = _label_map(train_classes, classes, labels)
     if control is not None:
         labels = control_labels(entries, labels, kind, seed=control)
     if label_noise is not None:
@@ -140,6 +136,18 @@ def _classes(labels: Mapping[str, SplitLabels], kind: KindName) -> LabelMap:
     if not names and KINDS[kind].targets == "sets":
         raise DataError(f"{labels['train'].where}: no text has a label to learn.")
     return LabelMap(tuple(sorted(names)))
+
+
+def _label_map(
+    of_train: LabelMap, saved: Sequence[str], labels: Mapping[str, SplitLabels]
+) -> LabelMap:
+    """Return train's classes, or those of a saved head that has them all; warn of other labels."""
+    names = set(of_train.names)
+    label_map = LabelMap(tuple(saved)) if names and names <= set(saved) else of_train
+    if label_map.names:
+        for of_split in labels.values():  # here, and not in every view, so that it is said once
+            warn_unseen(label_names(of_split.values), label_map, of_split.where)
+    return label_map
 
 
 def _noisy(labels: SplitLabels, kind: KindName, share: float) -> SplitLabels:

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertFo
 
 from probekit import Location, lens, lens_of_text
 from probekit.errors import DataError, EntryError, EntryNotFoundError, MissingFileError, OptionError
-from probekit.measures.lenses import Lens
+from probekit.measures.lens_heads import Lens
 from probekit.results.lens_scores import lens_table
 from probekit.store import Entry
 from tests import tiny

@@ -108,14 +108,8 @@ def resolve(
     _check_labels(spec, splits)
     manifest, entry = splits.manifest, splits.entries["train"]
     config = KeptBackbone(entry.backbone).config
-    facts = BackboneFacts(n_blocks=manifest.n_blocks, dim=splits.dim, config=config)
-    head = parse("head", spec.head, HEADS).bind(facts)
-    if (token_head := splits.token_head) is not None and token_head.fixed:
-        check_reads_rows(head, token_head)
-    elif token_head is not None:
-        head = OverTokens(head=head, token_head=token_head)
+    head, token_head = _bound_head(spec, splits, config), splits.token_head
     layers = choose_layers(spec, head, manifest.n_blocks)
-    _check_reads(head, splits)
     drawn = sample(spec, splits) if drawn is None else drawn
     n_rows = splits.n_rows("train") * len(drawn) / len(splits.drawable)
     n_values = math.ceil(n_rows * len(layers) * splits.dim)
@@ -355,13 +349,30 @@ def default_decoder(head: HeadSpec, splits: Splits, *, as_published: bool = Fals
     return "pooler" if as_published and whole and not splits.manifest.causal else kind.decoder
 
 
-def _check_reads(head: HeadSpec, splits: Splits) -> None:
-    """Refuse a point that a head does not read; errors are those of `resolve`."""
+def _bound_head(spec: TrainSpec, splits: Splits, config: Mapping[str, Any]) -> HeadSpec:
+    """Return the head of a run, over tokens where their head is trained with it.
+
+    Args:
+        spec: as the user gave it.
+        splits: the features.
+        config: of the backbone.
+
+    Raises:
+        OptionError: it reads other rows than a token head makes, or another point.
+        UnknownNameError: there is no such head.
+    """
+    facts = BackboneFacts(n_blocks=splits.manifest.n_blocks, dim=splits.dim, config=config)
+    head = parse("head", spec.head, HEADS).bind(facts)
+    if (token_head := splits.token_head) is not None and token_head.fixed:
+        check_reads_rows(head, token_head)
+    elif token_head is not None:
+        head = OverTokens(head=head, token_head=token_head)
     if head.reads == "tokens" and splits.point != STREAM:
         raise OptionError(
             f"--point {splits.point}: head {head.name} goes on from the residual stream of the "
             "last layer. Choose another head, or leave --point out."
         )
+    return head
 
 
 def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, ...]:

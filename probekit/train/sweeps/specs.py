@@ -62,14 +62,8 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
             choose("fitter", self.fit, dict.fromkeys((AUTO, *FITTERS)))
         self._check_together()
 
-    def _check_together(self) -> None:
-        """Refuse options that the fitter has no use for, and to train on nothing.
-
-        Where a saved head is to be scored, nothing need be trained.
-        """
-        for name, rate in self.rates:
-            if name == WEIGHTS:
-                raise OptionError(f"--lr {name}={rate}: write the number alone, --lr {rate}.")
+    def _check_rows(self) -> None:
+        """Refuse what a token head or a point leaves nothing to do."""
         if self.token_head is not None and (self.pooling or self.method):
             other = "--pooling" if self.pooling else "--method"
             raise OptionError(
@@ -81,6 +75,16 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
                 f"--point {self.point} reads cached rows, and --method {self.method} runs the "
                 "model, which gives its residual stream alone: leave one of them out."
             )
+
+    def _check_together(self) -> None:
+        """Refuse options that the fitter has no use for, and to train on nothing.
+
+        Where a saved head is to be scored, nothing need be trained.
+        """
+        for name, rate in self.rates:
+            if name == WEIGHTS:
+                raise OptionError(f"--lr {name}={rate}: write the number alone, --lr {rate}.")
+        self._check_rows()
         if self.select == HELD_OUT and self.hold_out is None:
             raise OptionError(
                 f"--select {HELD_OUT} needs a held-out split: give --hold-out F as well."

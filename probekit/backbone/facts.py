@@ -272,7 +272,7 @@ class Inspection:
     tuned: TunedValues | None = None
 
     @cached_property
-    def points(self) -> Mapping[str, Place]:
+    def places(self) -> Mapping[str, Place]:
         """Where in its blocks the model has points besides the residual stream."""
         return find_points(self.info.name, self.config)
 

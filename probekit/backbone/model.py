@@ -35,7 +35,7 @@ from probekit.backbone.placement import (
 )
 from probekit.backbone.points import captured
 from probekit.backbone.saved_run import SavedRun
-from probekit.backbone.states import NO_POINTS, Points
+from probekit.backbone.states import NO_POINTS, PointLayers
 from probekit.backbone.structure import check_runs
 from probekit.base.kinds import RESID_POST, ReadPoint
 from probekit.base.machine import Heap, keep_few_kernels, pick_device
@@ -150,12 +150,12 @@ class Backbone:
         return states
 
     def width_at(self, point: str) -> int:
-        """Return how wide the states of a point are."""
-        place = self.inspection.points[point] if point != RESID_POST else None
+        """Return the channels of a point that was found."""
+        place = self.inspection.places[point] if point != RESID_POST else None
         return self.info.dim if place is None or place.width is None else place.width
 
     def states_of(
-        self, batch: TokenBatch, layers: Sequence[int], points: Points = NO_POINTS
+        self, batch: TokenBatch, layers: Sequence[int], points: PointLayers = NO_POINTS
     ) -> list[Float[Tensor, "batch time _"]]:
         """Run the model over a batch, see `layers`; return these, then each layer of each point.
 
@@ -164,7 +164,7 @@ class Backbone:
         """
         if not points:
             return self._stream_of(batch, layers)
-        with captured(self.model, self.inspection.points, points) as caught:
+        with captured(self.model, self.inspection.places, points) as caught:
             # a model is not run without a layer to keep
             states = self._stream_of(batch, layers or self.inspection.structure.usable[-1:])
         wanted = [(point, layer) for point, numbers in points.items() for layer in numbers]
@@ -176,8 +176,8 @@ class Backbone:
         shape, states = batch.input_ids.shape, caught.get(at)
         if states is None or states.shape[:-1].numel() != shape.numel():
             raise BackboneError(
-                f"model {self.info.name!r}: block {at[1]} gave no {at[0]} for each subword. Leave "
-                "it out of --points."
+                f"model {self.info.name!r}: block {at[1]} did not produce {at[0]} for every "
+                "subword. Leave it out of --points."
             )
         return states.reshape(*shape, -1).to(self.device)
 
@@ -196,12 +196,12 @@ class Backbone:
         return [into_norm[-1] if n == self.info.n_blocks else state for n, state in pairs]
 
     def columns(self, point: ReadPoint) -> slice:
-        """Return which part of the width of a point is read.
+        """Return which channels of a point that was found are read.
 
         Raises:
             OptionError: the model has no such attention head.
         """
-        heads = None if point.head is None else self.inspection.points[point.name].heads
+        heads = None if point.attention_head is None else self.inspection.places[point.name].heads
         return point.columns(self.width_at(point.name), heads, self.info.name)
 
     @property

@@ -1,9 +1,9 @@
-"""Points inside of blocks: what attention and the feed-forward part add, and compute it from.
+"""Points inside blocks: what attention and the feed-forward part add, and what their layers read.
 
-Families name and nest modules in different ways, and some add the residual stream inside of them.
-So a small copy of the model runs once, and a module is chosen because its numbers fit. Where a
-block reads ``x`` and returns ``y``, they prove ``y = x + attn_out + mlp_out`` if norms come first
-(branches may be parallel), or ``y = norm(norm(x + attn_out) + mlp_out)`` if they come last.
+Families name and nest modules differently, so names do not tell. A small copy of the model runs
+once, and a module is chosen if its output reproduces the block's output. For input ``x`` and output
+``y``: ``y = x + attn_out + mlp_out`` (norms first, branches may be parallel), or ``y =
+norm(norm(x + attn_out) + mlp_out)`` (norms last).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,10 +38,10 @@ class Place:
 
     Attributes:
         module: name of a module within the block.
-        enters: whether the module reads them; else it returns them.
+        enters: True if they are the module's input, False if its output.
         scale: what the block multiplies them by before it adds them.
-        width: of what a module reads; None is the model's.
-        heads: attention heads whose outputs lie side by side there, each as wide as the others.
+        width: channels of that input; None for outputs, which are D wide.
+        heads: attention heads whose outputs lie side by side there; None if their widths differ.
     """
 
     module: str
@@ -56,14 +56,14 @@ class _Calls:
     """What the modules of one block read and returned, in the order in which they returned.
 
     Attributes:
-        read: by name within the block ("" is the block).
-        made: the same.
+        read: what each module read, by its name within the block ("" is the block).
+        made: what each module returned, likewise.
     """
 
     read: dict[str, Tensor] = field(default_factory=dict)
     made: dict[str, Tensor] = field(default_factory=dict)
 
-    def addends(self, *, of_attention: bool) -> list[tuple[str, Tensor]]:
+    def candidates(self, *, of_attention: bool) -> list[tuple[str, Tensor]]:
         """Return what modules made that could be added to the block's input."""
         shape = self.read[""].shape
         return [
@@ -107,49 +107,59 @@ def find_points(name: str, config: PretrainedConfig) -> dict[str, Place]:
     ids = plain_ids(embedding_rows(name, model), model.config)[:_TIME]
     blocks = _blocks(model)
     calls = [_Calls() for _ in blocks]
-    with _recorded(blocks, calls):
+    with _recording(blocks, calls):
         states = hidden_states(name, model, torch.tensor([ids]))
     found = [
-        _places(block, seen, config) if _reads(seen, layer) else {}
+        _places(block, seen, config) if _is_block_of(seen, layer) else {}
         for block, seen, layer in zip(blocks, calls, states, strict=False)
     ]
-    alike = {
-        point: place
-        for point, place in (found[0] if found else {}).items()
-        if all(others.get(point) == place for others in found)
-    }
-    with without_memory():
-        whole = build_model(config)
-    sized = {n: _with_width(p, _blocks(whole)) if p.enters else p for n, p in alike.items()}
-    places = {point: place for point, place in sized.items() if place is not None}
+    places = _in_all_blocks(found, config)
     n_heads = getattr(config, "num_attention_heads", None)
     if "z" in places and n_heads and (places["z"].width or 0) % n_heads == 0:
         places["z"] = replace(places["z"], heads=n_heads)
     return places
 
 
+def _in_all_blocks(
+    found: Sequence[Mapping[str, Place]], config: PretrainedConfig
+) -> dict[str, Place]:
+    """Return the places that all blocks of the copy share, with their width in the whole model.
+
+    Those whose width differs from block to block are left out.
+    """
+    shared = {
+        point: place
+        for point, place in (found[0] if found else {}).items()
+        if all(others.get(point) == place for others in found)
+    }
+    with without_memory():
+        blocks = _blocks(build_model(config))
+    sized = {n: _with_width(p, blocks) if p.enters else p for n, p in shared.items()}
+    return {point: place for point, place in sized.items() if place is not None}
+
+
 @contextmanager
-def _recorded(blocks: Sequence[nn.Module], calls: Sequence[_Calls]) -> Iterator[None]:
+def _recording(blocks: Sequence[nn.Module], calls: Sequence[_Calls]) -> Iterator[None]:
     """Write down what all modules of some blocks read and return inside of the context."""
     handles = []
     for block, seen in zip(blocks, calls, strict=True):
         for name, module in block.named_modules():
 
-            def note(
+            def record_output(
                 module: nn.Module, given: Any, options: Any, output: Any,
                 name: str = name, seen: _Calls = seen,
             ) -> None:  # fmt: skip
                 if (made := _first_tensor(output)) is not None:
-                    seen.made[name] = _like(seen.read.get(""), made)
+                    seen.made[name] = _copied_with_axes(seen.read.get(""), made)
 
-            def enter(
+            def record_input(
                 module: nn.Module, given: Any, options: Any, name: str = name, seen: _Calls = seen
             ) -> None:
                 if (read := _first_read(given, options)) is not None:
-                    seen.read[name] = _like(seen.read.get(""), read)
+                    seen.read[name] = _copied_with_axes(seen.read.get(""), read)
 
-            handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
-            handles.append(module.register_forward_hook(note, with_kwargs=True))
+            handles.append(module.register_forward_pre_hook(record_input, with_kwargs=True))
+            handles.append(module.register_forward_hook(record_output, with_kwargs=True))
     try:
         yield
     finally:
@@ -157,13 +167,13 @@ def _recorded(blocks: Sequence[nn.Module], calls: Sequence[_Calls]) -> Iterator[
             handle.remove()
 
 
-def _like(x: Tensor | None, states: Tensor) -> Tensor:
+def _copied_with_axes(x: Tensor | None, states: Tensor) -> Tensor:
     """Return a copy of some states, since blocks add in place, that has the axes of ``x``."""
     flat = x is not None and states.dim() == 2 and len(states) == x.shape[:2].numel()
     return states.clone().view(*x.shape[:2], -1) if flat and x is not None else states.clone()
 
 
-def _reads(calls: _Calls, layer: Tensor) -> bool:
+def _is_block_of(calls: _Calls, layer: Tensor) -> bool:
     """Say whether a block read a layer and made one of that shape."""
     x, y = calls.read.get(""), calls.made.get("")
     if x is None or y is None or not x.shape == y.shape == layer.shape:
@@ -172,6 +182,7 @@ def _reads(calls: _Calls, layer: Tensor) -> bool:
 
 
 def _places(block: nn.Module, calls: _Calls, config: PretrainedConfig) -> dict[str, Place]:
+    """Return the places of the points of one block, as its calls prove them."""
     scales = {1.0, float(getattr(config, "residual_multiplier", 1.0))}
     added = next((pair for scale in sorted(scales) for pair in _added(calls, scale)), None)
     if added is None:
@@ -187,19 +198,19 @@ def _places(block: nn.Module, calls: _Calls, config: PretrainedConfig) -> dict[s
 def _added(calls: _Calls, scale: float) -> Iterator[tuple[Place, Place]]:
     """Yield the pairs of an attention and a feed-forward output that explain a block's output."""
     x, y = calls.read[""], calls.made[""]
-    feeds = calls.addends(of_attention=False)
-    for attention, a in calls.addends(of_attention=True):
+    feeds = calls.candidates(of_attention=False)
+    for attention, a in calls.candidates(of_attention=True):
         first = x + scale * a
-        middles = [first, *(calls.made[n] for n in _reading(calls, first))]
+        middles = [first, *(calls.made[n] for n in _modules_that_read(calls, first))]
         for feed, m in feeds:
             for middle in middles:
                 last = middle + scale * m
-                ends = [last, *(calls.made[n] for n in _reading(calls, last))]
+                ends = [last, *(calls.made[n] for n in _modules_that_read(calls, last))]
                 if any(end.shape == y.shape and are_same(end, y) for end in ends):
                     yield Place(attention, scale=scale), Place(feed, scale=scale)
 
 
-def _reading(calls: _Calls, states: Tensor) -> list[str]:
+def _modules_that_read(calls: _Calls, states: Tensor) -> list[str]:
     """Return the modules within a block that read some states, and made others of their shape."""
     return [
         name
@@ -217,7 +228,7 @@ def _projection(block: nn.Module, calls: _Calls, added: str) -> str | None:
         weight = getattr(block.get_submodule(name), "weight", None)
         if not (isinstance(weight, Tensor) and weight.dim() == 2 and name in calls.read):
             continue
-        ends = [made, *(calls.made[n] for n in _reading(calls, made))]
+        ends = [made, *(calls.made[n] for n in _modules_that_read(calls, made))]
         target = calls.made[added]
         if any(end.shape == target.shape and are_same(end, target) for end in ends):
             return name
@@ -239,8 +250,8 @@ def check_points(name: str, places: Mapping[str, Place], points: Sequence[str]) 
         if point != RESID_POST and point not in places:
             others = ", ".join(known for known in POINTS if known in (RESID_POST, *places))
             raise BackboneError(
-                f"model {name!r}: no module of its blocks could be proven to have {point} "
-                f"({POINTS[point]}), with one width. Leave it out of --points; it has {others}."
+                f"model {name!r}: no single module gives {point} ({POINTS[point]}) in every block. "
+                f"Leave it out of --points; available: {others}."
             )
 
 
@@ -252,11 +263,11 @@ def _blocks(model: PreTrainedModel) -> list[nn.Module]:
 def _with_width(place: Place, blocks: Sequence[nn.Module]) -> Place | None:
     """Return a place with the width of what is read there; None where blocks differ in it."""
     modules = [block.get_submodule(place.module) for block in blocks]
-    widths = {_inputs(module) for module in modules}
+    widths = {_input_width(module) for module in modules}
     return replace(place, width=widths.pop()) if len(widths) == 1 else None
 
 
-def _inputs(linear: nn.Module) -> int:
+def _input_width(linear: nn.Module) -> int:
     """Return how many numbers a linear layer reads."""
     width, weight = getattr(linear, "in_features", None), linear.weight
     assert isinstance(weight, Tensor)
@@ -267,15 +278,16 @@ def _inputs(linear: nn.Module) -> int:
 def captured(
     model: PreTrainedModel, places: Mapping[str, Place], points: Mapping[str, Sequence[int]]
 ) -> Iterator[dict[tuple[str, int], Tensor]]:
-    """Yield what fills with states of points as the model runs inside of the context.
+    """Collect the states of points while the model runs inside the context.
 
     Args:
         model: as it is loaded.
         places: of its points, see `find_points`.
         points: the layers of each point that is wanted: layer i is of the block that makes it.
 
-    Returns:
-        states by point and layer, as the modules have them.
+    Yields:
+        states by point and layer: (batch, time, width), or (batch x time, width) in families that
+        flatten them.
     """
     caught: dict[tuple[str, int], Tensor] = {}
     blocks = _blocks(model)

@@ -15,10 +15,11 @@ from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling, pool
 from probekit.probe.model_parts import FinalNorm
 
-Points = Mapping[str, Sequence[int]]
-"""Points besides the residual stream, each with the layers that are wanted of it."""
+PointLayers = Mapping[str, Sequence[int]]
+"""PointLayers besides the residual stream, each with the layers that are wanted of it."""
 
-NO_POINTS: Points = MappingProxyType({})
+NO_POINTS: PointLayers = MappingProxyType({})
+"""The residual stream alone."""
 
 
 @runtime_checkable
@@ -62,7 +63,7 @@ class StateSource(Protocol):
         """What values that are not finite come from, and what to do, for a message."""
 
     def states_of(
-        self, batch: TokenBatch, layers: Sequence[int], points: Points = NO_POINTS
+        self, batch: TokenBatch, layers: Sequence[int], points: PointLayers = NO_POINTS
     ) -> list[Float[Tensor, "batch time _"]]:
         """Return layers of a batch's windows, right-padded, then the layers of other points."""
 

@@ -72,6 +72,11 @@ _OF_THE_STREAM = (
 )
 
 
+def stream_array(name: str) -> str:
+    """Return the array of the residual stream that has the rows of an array at any point."""
+    return name.partition(".")[0]
+
+
 def array_at(array: str, point: str) -> str:
     """Return the name of an array at a point: ``words`` of the residual stream, ``words.z``."""
     return array if point == RESID_POST else f"{array}.{point}"
@@ -267,14 +272,14 @@ def _layer_range(item: str, count: int, text: str) -> range:
     return range(number % count, number % count + 1)
 
 
-def typed_arrays(names: Iterable[str]) -> tuple[str, str | None]:
+def keep_and_points(names: Iterable[str]) -> tuple[str, str | None]:
     """Return ``--keep`` and ``--points`` of what an entry keeps; None of the stream alone.
 
     Args:
         names: arrays, and the output head.
     """
     names = list(names)
-    keep = dict.fromkeys(name.partition(".")[0] for name in names)
+    keep = dict.fromkeys(map(stream_array, names))
     asked = {ARRAYS[name].point for name in names if name in ARRAYS}
     points = [point for point in POINTS if point in asked]
     return ",".join(keep), None if points in ([], [RESID_POST]) else ",".join(points)
@@ -286,11 +291,11 @@ class ReadPoint:
 
     Attributes:
         name: one of ``POINTS``.
-        head: number of the head, from 0; None is the whole width.
+        attention_head: its number, from 0; None is the whole width.
     """
 
     name: str = RESID_POST
-    head: int | None = None
+    attention_head: int | None = None
 
     @classmethod
     def parse(cls, text: str | None) -> "ReadPoint":
@@ -307,14 +312,16 @@ class ReadPoint:
             return cls(point)
         if point != "z" or number == option or not (number.isascii() and number.isdigit()):
             raise OptionError(
-                f"--point {text}: only z has an option, the number of an attention head, as in "
+                f"--point {text}: expected a point, or z:head=N for attention head N, such as "
                 "z:head=3."
             )
         return cls(point, int(number))
 
     def __str__(self) -> str:
         """Return what `parse` reads."""
-        return self.name if self.head is None else f"{self.name}:head={self.head}"
+        return (
+            self.name if self.attention_head is None else f"{self.name}:head={self.attention_head}"
+        )
 
     def array(self, name: str) -> str:
         """Return the array at this point that has the rows of one of the residual stream."""
@@ -331,13 +338,13 @@ class ReadPoint:
         Raises:
             OptionError: there is no such head.
         """
-        if self.head is None:
+        if self.attention_head is None:
             return slice(0, width)
-        if n_heads is None or self.head >= n_heads:
-            has = f"has heads 0 to {n_heads - 1}" if n_heads else "has no heads of one width"
-            raise OptionError(f"--point {self}: {where} {has}.")
+        if n_heads is None or self.attention_head >= n_heads:
+            has = f"heads 0 to {n_heads - 1}" if n_heads else "no attention heads of equal width"
+            raise OptionError(f"--point {self}: {where} has {has}.")
         each = width // n_heads
-        return slice(self.head * each, (self.head + 1) * each)
+        return slice(self.attention_head * each, (self.attention_head + 1) * each)
 
 
 STREAM = ReadPoint()

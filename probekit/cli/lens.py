@@ -8,9 +8,10 @@ import typer
 
 from probekit.cli import arguments
 from probekit.cli.output import print_json, progress_wanted, show
+from probekit.errors import OptionError
 
 if TYPE_CHECKING:
-    from probekit.results.lens_scores import LensScores, TextReading
+    from probekit.results.lens_scores import LensScores, TextPredictions
     from probekit.results.summaries.typeset import Table
 
 
@@ -20,28 +21,31 @@ def lens(
         str,
         typer.Argument(
             metavar="TASK|TEXT",
-            help="A task of language modelling in the cache; or a text in quotes, of two words or "
-            "more, that the model runs over.",
+            help="A language-modelling task in the cache, or a quoted text of at least two words.",
         ),
     ],
     lens: Annotated[
         str,
         typer.Option(
             "--lens",
-            help="logit; tuned, which is fitted on --fit-on; or the folder of a tuned lens.",
+            help="logit; tuned (fitted on --fit-on); or the folder of a saved tuned lens.",
         ),
     ] = "logit",
     layers: Annotated[str, typer.Option("--layers", help="Which layers: all, -1, 0,4,8.")] = "all",
-    split: Annotated[str, typer.Option("--split", help="What is scored.")] = "test",
+    split: Annotated[str, typer.Option("--split", help="The split to score.")] = "test",
     fit_on: Annotated[
         str, typer.Option("--fit-on", help="The split that a tuned lens is fitted on.")
     ] = "train",
     rows: Annotated[
         int,
-        typer.Option("--rows", help="So many predictions, drawn; 0 is all of them.", min=0),
+        typer.Option(
+            "--rows",
+            help="How many predictions to sample for scoring and for fitting; 0 uses all.",
+            min=0,
+        ),
     ] = 2_000,
     save: Annotated[
-        Path | None, typer.Option("--save", help="Folder to write the tuned lens to.")
+        Path | None, typer.Option("--save", help="Folder to save the fitted tuned lens in.")
     ] = None,
     cache: arguments.Cache = Path("cache"),
     device: arguments.Device = "auto",
@@ -49,19 +53,21 @@ def lens(
 ) -> None:
     """Score what every layer would predict if the model's output head read it.
 
-    Loss, rank and accuracy of the next or masked token, and the divergence from the last layer,
-    with intervals over texts (logit lens; tuned lens, Belrose et al. 2023). Of a TEXT in place of a
-    task, the most probable token at each place and layer.
+    Reports loss, rank and accuracy of the target token, and the divergence from the last layer,
+    with intervals over texts (logit lens; tuned lens, Belrose et al. 2023). For a TEXT, prints the
+    top token at each position and layer.
     """
     from probekit.features import Location
-    from probekit.measures.lens_heads import lens_of_text
     from probekit.measures.lenses import lens as measure
+    from probekit.measures.text_lens import lens_of_text
     from probekit.results.lens_scores import lens_table, text_table
 
     shared: dict[str, Any] = {"lens": lens, "layers": layers, "device": device}
     if len(task.split()) > 1 and not os.path.exists(task):  # which a long text is not
-        reading = lens_of_text(model, task, **shared)
-        _print(reading, text_table(reading), json=json)
+        if save is not None:
+            raise OptionError("--save is for a task: nothing is fitted on a text. Leave it out.")
+        predicted = lens_of_text(model, task, **shared)
+        _print(predicted, text_table(predicted), json=json)
         return
     shared |= {"split": split, "fit_on": fit_on, "rows": rows or None, "save": save}
     location = Location(cache=cache)
@@ -69,7 +75,7 @@ def lens(
     _print(found, lens_table(found), json=json)
 
 
-def _print(found: "LensScores | TextReading", table: "Table", *, json: bool) -> None:
+def _print(found: "LensScores | TextPredictions", table: "Table", *, json: bool) -> None:
     if json:
         print_json([found.to_json()])
     else:

@@ -101,7 +101,7 @@ class EntrySession(ABC):
             request.options,
             request.layers_of,
             pooling,
-            request.points,
+            request.places,
         )
 
     def extract(self, split: Split | SplitParts) -> Entry | None:

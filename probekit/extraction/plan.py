@@ -48,7 +48,8 @@ class Plan:
         units: units in data-set order.
         pooling: which subwords make a word's row.
         batch_tokens: padded tokens per batch.
-        attention_heads: whose outputs ``z`` holds; None where it is not stored.
+        attention_heads: how many lie side by side in ``z``; None without it, or if their widths
+            differ.
     """
 
     encoded: EncodedSplit
@@ -105,7 +106,7 @@ def make_plan(
     options: ExtractOptions,
     layers: Mapping[str, tuple[int, ...]],
     pooling: Pooling,
-    points: Mapping[str, Place] = MappingProxyType({}),
+    places: Mapping[str, Place] = MappingProxyType({}),
 ) -> Plan:
     """Lay out the arrays and units of an entry.
 
@@ -117,14 +118,14 @@ def make_plan(
         options: what is asked for.
         layers: of each array to store, in their order.
         pooling: which subwords make a word's row.
-        points: places of points besides the residual stream.
+        places: of points besides the residual stream.
 
     Raises:
         OptionError: a process could not map so many files.
     """
     dtype = cast(FeatureDtype, "float16" if options.dtype == "auto" else options.dtype)
     rows = {name: encoded.rows[name] for name in layers}
-    widths = {point: place.width or info.dim for point, place in points.items()}
+    widths = {point: place.width or info.dim for point, place in places.items()}
     dims = {name: widths.get(ARRAYS[name].point, info.dim) for name in layers}
     share = unit_share(len(encoded.subwords), info.n_blocks, info.dim)
     arrays, units = lay_out(rows, layers, dims, dtype, share)
@@ -136,7 +137,7 @@ def make_plan(
         units=units,
         pooling=pooling,
         batch_tokens=options.batch_tokens,
-        attention_heads=points["z"].heads if "z" in points else None,
+        attention_heads=places["z"].heads if "z" in places else None,
     )
 
 

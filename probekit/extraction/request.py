@@ -41,7 +41,7 @@ class Request:
         keep: what is stored, by name, in the order of an entry.
         pooling: which subwords make a word's row; None where rows are words, and nobody says it.
         masking: what is predicted, for language modelling.
-        points: places of the points that are asked for besides the residual stream.
+        places: of the points that are asked for besides the residual stream.
         imported: what tells states of another program from others; None of a model that runs.
     """
 
@@ -51,7 +51,7 @@ class Request:
     keep: tuple[str, ...]
     pooling: Pooling | None
     masking: Mapping[str, Any] | None = None
-    points: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)
     imported: Mapping[str, Any] | None = None
 
     @property
@@ -74,9 +74,9 @@ class Request:
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """The arrays that are stored: those of ``keep`` at each point, in the order of an entry.
+        """The arrays to store: each one in ``keep`` at each point, in the entry's order.
 
-        Of ``tokens`` that are of the last layer alone, there is the residual stream alone.
+        ``tokens`` of the last layer alone are stored in the residual stream only.
         """
         kept = [name for name in STREAM_ARRAYS if name in self.keep]
         alone = () if self.tokens_of_layers else LAST_ONLY
@@ -90,10 +90,10 @@ class Request:
 
     @property
     def layers_of(self) -> dict[str, tuple[int, ...]]:
-        """The layers of each array; the embeddings are no block's, so other points have none.
+        """The layers of each array; points inside blocks lack layer 0.
 
         Raises:
-            OptionError: a layer does not exist, or an array has none.
+            OptionError: a layer does not exist.
         """
         layers, last = self.layers, (self.info.n_blocks,)
         alone = () if self.tokens_of_layers else LAST_ONLY
@@ -148,6 +148,7 @@ def ask_model(inspection: Inspection, task: Task, options: ExtractOptions) -> Re
 
     Raises:
         OptionError: an option, or something to keep, means nothing for task and model.
+        BackboneError: a point was not found in the model's blocks.
     """
     info, structure = inspection.info, inspection.structure
     _check_fits(options, task, info)
@@ -187,22 +188,22 @@ def ask_model(inspection: Inspection, task: Task, options: ExtractOptions) -> Re
         keep=keep,
         pooling=choose_pooling(task, options, info),
         masking=_masking(task, options, info),
-        points=_points(inspection, options),
+        places=_places(inspection, options),
     )
     if not request.arrays:
         raise OptionError(
-            f"--keep tokens --points {','.join(options.points or ())}: the tokens of {task.name} "
-            "are of the last layer's residual stream alone. Keep words."
+            f"--keep tokens --points {','.join(options.points or ())}: for {task.name}, tokens are "
+            f"stored at the last layer of {RESID_POST} only. Keep words instead."
         )
     if not all(request.layers_of.values()):
         raise OptionError(
-            f"--layers {options.layers}: the embeddings are of no block, so they have none of "
-            f"--points {','.join(options.points or ())} but {RESID_POST}. Choose layers from 1 on."
+            f"--layers {options.layers}: layer 0, the embeddings, belongs to no block and has only "
+            f"{RESID_POST}. Choose layers from 1 on, or leave out --points."
         )
     return request
 
 
-def _points(inspection: Inspection, options: ExtractOptions) -> dict[str, Place]:
+def _places(inspection: Inspection, options: ExtractOptions) -> dict[str, Place]:
     """Return the places of the points that are asked for besides the residual stream.
 
     Raises:
@@ -213,10 +214,10 @@ def _points(inspection: Inspection, options: ExtractOptions) -> dict[str, Place]
         return {}
     if inspection.tuned is not None:
         raise OptionError(
-            f"--points {','.join(options.points)}: a saved run may have put modules into the "
-            "blocks of its model, which gives its residual stream alone. Leave --points out."
+            f"--points {','.join(options.points)}: a model trained by probekit offers only "
+            f"{RESID_POST}. Leave --points out."
         )
-    places = inspection.points
+    places = inspection.places
     check_points(inspection.info.name, places, options.points)
     return {point: places[point] for point in options.points if point != RESID_POST}
 

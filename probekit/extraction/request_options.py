@@ -96,8 +96,8 @@ class ExtractOptions:
     )
     points: tuple[str, ...] | None = option(
         None,
-        f"Where in each block: {', '.join(POINTS)}; each array is stored at each of them. "
-        f"{RESID_POST} alone if unset.",
+        f"Which points of each block to store: {', '.join(POINTS)}. Every kept array is stored at "
+        f"each of them. {RESID_POST} only if unset.",
         Panel.STORED,
     )
     only: str | None = option(

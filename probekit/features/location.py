@@ -136,7 +136,7 @@ class Location(TextOptions):
             label: the label column that was named.
             split: the one to fit on.
             tokens: whether tokens are read.
-            point: that they are read from.
+            point: the point to read rows from.
 
         Raises:
             EntryNotFoundError: there is no entry of it; the message says what to type.

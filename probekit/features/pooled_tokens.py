@@ -34,26 +34,26 @@ def token_rows(examples: ExampleTable) -> Ragged:
     return Ragged(rows[encoded.once], once[encoded.example_tokens])
 
 
-class HeadRows(FeatureArray):
+class AttentionHeadRows(FeatureArray):
     """What one attention head gave: a part of the width of another array, read as any array is.
 
     Attributes:
-        heads: the array of all heads.
-        columns: which of its columns are the head's.
+        whole: the array of all heads.
+        columns: which of its channels are the head's.
     """
 
-    def __init__(self, heads: FeatureArray, columns: slice) -> None:
+    def __init__(self, whole: FeatureArray, columns: slice) -> None:
         """Keep what is read; see the class."""
         width = columns.stop - columns.start
-        super().__init__(replace(heads.spec, dim=width), ())
-        self.heads, self.columns = heads, columns
-        self.dtype = heads.dtype
+        super().__init__(replace(whole.spec, dim=width), ())
+        self.whole, self.columns = whole, columns
+        self.dtype = whole.dtype
 
     def read(
         self, rows: RowNumbers, layers: Sequence[int] | None = None, out: Tensor | None = None
     ) -> Float[Tensor, "rows layers dim"]:
         """Return rows of layers as `FeatureArray.read` does."""
-        read = self.heads.read(rows, layers)[..., self.columns]
+        read = self.whole.read(rows, layers)[..., self.columns]
         result = self.empty(*read.shape[:2]) if out is None else out
         return result.copy_(read)
 
@@ -65,7 +65,7 @@ class HeadRows(FeatureArray):
         self, rows: Int64[np.ndarray, " rows"], layers: Sequence[int] | None = None
     ) -> None:
         """Ask the system for rows, as `FeatureArray.prefetch` does: whole ones."""
-        self.heads.prefetch(rows, layers)
+        self.whole.prefetch(rows, layers)
 
 
 def read_array(entry: Entry, name: str, point: ReadPoint) -> FeatureArray:
@@ -75,10 +75,10 @@ def read_array(entry: Entry, name: str, point: ReadPoint) -> FeatureArray:
         OptionError: the model has no such head.
     """
     array = entry.arrays[name]
-    if point.head is None:
+    if point.attention_head is None:
         return array
     n_heads = entry.manifest.attention_heads
-    return HeadRows(array, point.columns(array.dim, n_heads, str(entry.path)))
+    return AttentionHeadRows(array, point.columns(array.dim, n_heads, str(entry.path)))
 
 
 def pooled_texts(entry: Entry, head: TokenHeadSpec, point: ReadPoint = STREAM) -> "PooledRows":

@@ -21,16 +21,17 @@ from probekit.base.numbers import numpy_generator
 from probekit.base.registry import PathName
 from probekit.errors import DataError, EntryError, OptionError
 from probekit.features import FeatureView, Location, Splits, open_features
-from probekit.measures.lens_heads import LOGIT, TUNED, Lens, LensHead, Translator, named_lens
+from probekit.measures.logit_reader import LOGIT, TUNED, Lens, LogitReader, Translator, named_lens
+from probekit.measures.measured_rows import drawn_places
 from probekit.probe.model_parts import KeptBackbone
 from probekit.results.comparison.resampling import Bootstrap, Groups
-from probekit.results.lens_scores import LayerReading, LensScores
+from probekit.results.lens_scores import STATISTICS, LayerPrediction, LensScores
 
 ROWS = 2_000
 """Rows that are scored, and rows that a tuned lens is fitted on, unless told otherwise."""
 
 STRENGTHS = tuple(10.0**power for power in range(-4, 3))
-"""Of the ridge, times the mean variance of a channel; the logit lens is that of infinity."""
+"""Of the ridge, times rows and the mean variance of a channel; infinity is the logit lens."""
 
 _HELD_OUT = 0.2
 """Share of the texts that choose a strength."""
@@ -40,32 +41,33 @@ _LOGITS = 2**25
 
 
 @dataclass(frozen=True, eq=False)
-class _Reader:
+class _LensRows:
     """Rows of a split, and what makes logits of them.
 
     Attributes:
         view: the rows and what they are to predict.
-        head: makes logits of their layers.
+        reader: makes logits of their layers.
         device: what computes.
     """
 
     view: FeatureView
-    head: LensHead
+    reader: LogitReader
     device: torch.device
 
-    @property
-    def last(self) -> int:
-        """L."""
-        return self.head.last
-
-    def rows(self, layer: int, chosen: Int64[np.ndarray, " rows"]) -> Float[Tensor, "rows dim"]:
+    def read(self, layer: int, rows: Int64[np.ndarray, " rows"]) -> Float[Tensor, "rows dim"]:
         """Return some rows of a layer in float32."""
-        return self.view.array.read(self.view.rows[chosen], [layer])[:, 0].float().to(self.device)
+        return self.view.array.read(self.view.rows[rows], [layer])[:, 0].float().to(self.device)
 
-    def blocks(self, chosen: Int64[np.ndarray, " rows"]) -> list[Int64[np.ndarray, " some"]]:
+    def log_p(
+        self, lens: Lens, layer: int, rows: Int64[np.ndarray, " rows"]
+    ) -> Float[Tensor, "rows vocabulary"]:
+        """Return the log-probability of every token, in nats."""
+        return self.reader.logits(lens, layer, self.read(layer, rows)).log_softmax(1)
+
+    def blocks(self, rows: Int64[np.ndarray, " rows"]) -> list[Int64[np.ndarray, " some"]]:
         """Cut rows into blocks whose logits fit into memory."""
-        size = max(_LOGITS // len(self.head.head.weight), 1)
-        return [chosen[start : start + size] for start in range(0, len(chosen), size)]
+        size = max(_LOGITS // len(self.reader.head.weight), 1)
+        return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def lens(
@@ -92,7 +94,7 @@ def lens(
         layers: which layers.
         split: what is scored.
         fit_on: the split that a tuned lens is fitted on.
-        rows: predictions that are scored, and fitted on; None is all.
+        rows: predictions that are drawn to be scored, and to be fitted on; None is all.
         seed: of the rows that are drawn, and of the texts that are held out.
         save: folder to write a tuned lens to.
         location: where entries lie.
@@ -108,27 +110,26 @@ def lens(
     """
     where = torch.device(pick_device(device))
     location = Location() if location is None else location
-    scored = _reader(open_features(model, task, None, location, fit_on=split), where)
-    manifest = scored.view.entry.manifest
-    stored = scored.view.array.layers
-    chosen = stored if layers == "all" else parse_layers(layers, scored.last)
+    scored = _lens_rows(open_features(model, task, None, location, fit_on=split), where)
+    manifest, n_blocks = scored.view.entry.manifest, scored.reader.last
+    chosen = scored.view.array.layers if layers == "all" else parse_layers(layers, n_blocks)
     strengths: dict[int, float] = {}
     if isinstance(lens, str) and lens == TUNED:
         if fit_on == split:
             raise OptionError(f"--lens tuned is fitted on {fit_on}: score another split.")
-        fitted = _reader(open_features(model, task, None, location, fit_on=fit_on), where)
+        fitted = _lens_rows(open_features(model, task, None, location, fit_on=fit_on), where)
         with ProgressBar(total=len(chosen), desc="lens", unit="layer", shown=progress) as bar:
             lens, strengths = _solve(fitted, chosen, rows, seed, lambda: bar.report(1))
     else:
-        lens = named_lens(lens, manifest.dim)
+        lens = named_lens(lens, n_blocks, manifest.dim)
     if save is not None:
         if lens.name != TUNED:
             raise OptionError("--save writes a tuned lens: give --lens tuned.")
-        lens.save(Path(save), manifest.model, scored.last, manifest.dim)
-    drawn = _drawn(scored.view, rows, seed)
+        lens.save(Path(save), manifest.model, n_blocks, manifest.dim)
+    drawn = drawn_places(len(scored.view), rows, seed, "lens")
     with ProgressBar(total=len(drawn), desc=split, unit="row", shown=progress) as bar:
-        readings = _read(scored, lens, chosen, drawn, bar.report)
-    groups = _groups(scored.view)
+        measured = _measured(scored, lens, chosen, drawn, bar.report)
+    groups, estimated = _estimates(measured, chosen, scored.view, drawn)
     return LensScores(
         model=manifest.model,
         task=manifest.task,
@@ -138,165 +139,178 @@ def lens(
         of_rows=len(scored.view),
         over=groups.drawn.text,
         strengths=strengths,
-        layers=_estimates(readings, chosen, scored.view.owners[drawn], groups),
+        layers=estimated,
     )
 
 
-def _reader(features: Splits, device: torch.device) -> _Reader:
-    """Return what reads the split to fit on, which `open_features` calls train."""
+def _lens_rows(features: Splits, device: torch.device) -> _LensRows:
+    """Return the rows of the split to fit on, which `open_features` calls train."""
     if KINDS[features.kind].per != "prediction":
         raise DataError(
-            f"{features.task.name}: a lens predicts the tokens of language modelling, and its "
-            f"labels are {features.kind}. Extract the text with --kind language-modelling."
+            f"{features.task.name} has {features.kind} labels, but a lens needs language "
+            "modelling. Extract the text with --kind language-modelling."
         )
     view = features.view("train")
     manifest, kept = view.entry.manifest, KeptBackbone(view.entry.backbone)
     head, norm = kept.output_head, kept.final_norm if manifest.final_norm else None
     if head.kind == "tied-input":
         raise EntryError(
-            f"{view.entry.path}: its output head stands in for one that the model lacks (--tie "
-            "input), so no layer was trained for it. Choose a model with an output head."
+            f"{view.entry.path}: its output head was made from the input embeddings (--tie input), "
+            "so the model was not trained with it. Choose a model saved with its output head."
         )
     if manifest.final_norm and norm is None:
         raise EntryError(
-            f"{view.entry.path}: the model has a final norm that is not understood, so no layer "
-            "before the last can be read."
+            f"{view.entry.path}: probekit does not understand the model's final norm, so it cannot "
+            "apply a lens to layers before the last. Choose another model."
         )
-    return _Reader(view, LensHead(norm, head, manifest.n_blocks).to(device), device)
+    return _LensRows(view, LogitReader(norm, head, manifest.n_blocks).to(device), device)
 
 
-def _drawn(view: FeatureView, rows: int | None, seed: int) -> Int64[np.ndarray, " rows"]:
-    """Return the places of the rows that are read, ascending."""
-    if rows is not None and rows < 1:
-        raise OptionError(f"--rows {rows}: expected at least 1, or 0 for all rows.")
-    if rows is None or rows >= len(view):
-        return np.arange(len(view))
-    return np.sort(numpy_generator(seed, "lens").choice(len(view), rows, replace=False))
-
-
-def _groups(view: FeatureView) -> Groups:
-    """Return what intervals resample together: documents, where they are known, else texts."""
-    texts = len(view.entry.examples)
-    if view.resampled is None:
-        return Groups(texts)
-    return Groups.named(texts, view.resampled.names, view.resampled.column)
-
-
-_STATISTICS = 5
-"""Of each row and layer: loss, log rank, right, as the last layer, divergence from it."""
-
-
-def _read(
-    reader: _Reader,
+def _measured(
+    of: _LensRows,
     lens: Lens,
     layers: Sequence[int],
     rows: Int64[np.ndarray, " rows"],
-    report: Callable[[int], object] = lambda count: None,
+    report: Callable[[int], object],
 ) -> Float64[np.ndarray, "layers rows statistics"]:
-    """Return the statistics of each layer and row."""
-    found = np.zeros((len(layers), len(rows), _STATISTICS))
+    """Return ``STATISTICS`` of each layer and row."""
+    found = np.zeros((len(layers), len(rows), len(STATISTICS)))
     start = 0
-    for block in reader.blocks(rows):
-        targets = torch.from_numpy(np.asarray(reader.view.targets[block])).to(reader.device)
-        last = reader.head.logits(lens, reader.last, reader.rows(reader.last, block)).log_softmax(1)
+    for block in of.blocks(rows):
+        targets = torch.from_numpy(np.asarray(of.view.targets[block])).to(of.device)
+        last = of.log_p(lens, of.reader.last, block)
         for index, layer in enumerate(layers):
-            logits = reader.head.logits(lens, layer, reader.rows(layer, block)).log_softmax(1)
-            own = logits.gather(1, targets[:, None])
-            columns = [
-                -own[:, 0],
-                (1.0 + (logits > own).sum(1)).log(),
-                (logits.argmax(1) == targets).float(),
-                (logits.argmax(1) == last.argmax(1)).float(),
-                (last.exp() * (last - logits)).sum(1),
-            ]
-            of_layer = torch.stack([column.double() for column in columns], 1)
-            found[index, start : start + len(block)] = of_layer.cpu().numpy()
+            p = last if layer == of.reader.last else of.log_p(lens, layer, block)
+            own = p.gather(1, targets[:, None])
+            of_row = {
+                "loss": -own[:, 0],
+                "log_rank": (1.0 + (p > own).sum(1)).log(),
+                "accuracy": p.argmax(1) == targets,
+                "agreement": p.argmax(1) == last.argmax(1),
+                "divergence": _divergence(last, p),
+            }
+            columns = [of_row[name].double() for name in STATISTICS]
+            found[index, start : start + len(block)] = torch.stack(columns, 1).cpu().numpy()
         start += len(block)
         report(len(block))
     return found
 
 
+def _divergence(
+    last: Float[Tensor, "rows vocabulary"], p: Float[Tensor, "rows vocabulary"]
+) -> Float[Tensor, " rows"]:
+    """Return KL(last, p) of each row in nats, given log-probabilities."""
+    return (last.exp() * (last - p)).sum(1)
+
+
 def _estimates(
-    readings: Float64[np.ndarray, "layers rows statistics"],
+    measured: Float64[np.ndarray, "layers rows statistics"],
     layers: Sequence[int],
-    texts: Int64[np.ndarray, " rows"],
-    groups: Groups,
-) -> list[LayerReading]:
-    """Return the mean of every statistic of each layer, with its interval over groups of texts."""
-    n_texts = groups.n_sentences
-    n_rows = np.bincount(texts, minlength=n_texts).astype(np.float64)
-    sums = np.zeros((n_texts, len(layers), _STATISTICS))
-    np.add.at(sums, texts, readings.transpose(1, 0, 2))
+    view: FeatureView,
+    rows: Int64[np.ndarray, " rows"],
+) -> tuple[Groups, list[LayerPrediction]]:
+    """Return the mean of every statistic of each layer, with its interval.
+
+    Documents are resampled where they are known, else texts, of those that have rows.
+
+    Returns:
+        what was resampled, and the means.
+    """
+    texts, numbers = np.unique(view.owners[rows], return_inverse=True)
+    groups = Groups(len(texts))
+    if (shared := view.resampled) is not None:
+        groups = Groups.named(len(texts), [shared.names[n] for n in texts], shared.column)
+    n_rows = np.bincount(numbers).astype(np.float64)
+    sums = np.zeros((len(texts), len(layers), len(STATISTICS)))
+    np.add.at(sums, numbers, measured.transpose(1, 0, 2))
 
     def means(counts: Float64[np.ndarray, "samples texts"]) -> np.ndarray:
-        total = np.maximum(counts @ n_rows, 1.0)
-        return np.asarray(counts @ sums.reshape(n_texts, -1) / total[:, None])
+        return np.asarray(counts @ sums.reshape(len(texts), -1) / (counts @ n_rows)[:, None])
 
     estimates = iter(Bootstrap(samples=1_000).estimates(groups, means))
-    return [LayerReading(layer, *(next(estimates) for _ in range(_STATISTICS))) for layer in layers]
+    return groups, [
+        LayerPrediction(layer=layer, **{name: next(estimates) for name in STATISTICS})
+        for layer in layers
+    ]
 
 
 def _solve(
-    reader: _Reader,
+    of: _LensRows,
     layers: Sequence[int],
     rows: int | None,
     seed: int,
     done: Callable[[], object],
 ) -> tuple[Lens, dict[int, float]]:
     """Return a tuned lens, and the strength of each layer; infinite is the logit lens."""
-    drawn = _drawn(reader.view, rows, seed)
-    texts = np.unique(reader.view.owners[drawn])
-    held = numpy_generator(seed, "lens texts").permutation(texts)[: int(_HELD_OUT * len(texts))]
-    if not len(held):
-        raise DataError(
-            f"{reader.view.entry.path}: {len(texts)} text{'s' * (len(texts) > 1)}, too few to hold "
-            "some out that choose the strength of a tuned lens."
-        )
-    out = np.isin(reader.view.owners[drawn], held)
-    fit, choose_on = drawn[~out], drawn[out]
-    target = reader.head.direction(reader.rows(reader.last, fit)).double()
+    fit, held_out = _divided(of.view, drawn_places(len(of.view), rows, seed, "lens"), seed)
+    target = of.reader.direction(of.read(of.reader.last, fit)).double()
+    last = [of.log_p(Lens(), of.reader.last, block) for block in of.blocks(held_out)]
     translators: dict[int, Translator] = {}
     strengths: dict[int, float] = {}
     for layer in layers:
-        if layer != reader.last:
-            candidates = {math.inf: Lens()} | {
-                strength: Lens(TUNED, {layer: solution})
-                for strength, solution in _ridge(reader, layer, fit, target).items()
-            }
+        if layer != of.reader.last:
+            solved = _ridge(of, layer, fit, target)
+            lenses = {strength: Lens(TUNED, {layer: one}) for strength, one in solved.items()}
+            lenses[math.inf] = Lens()
             divergence = {
-                strength: float(_read(reader, candidate, [layer], choose_on)[0, :, -1].mean())
-                for strength, candidate in candidates.items()
+                strength: sum(
+                    float(_divergence(whole, of.log_p(one, layer, block)).sum())
+                    for whole, block in zip(last, of.blocks(held_out), strict=True)
+                )
+                for strength, one in lenses.items()
             }
             strengths[layer] = min(divergence, key=lambda strength: divergence[strength])
-            translators |= candidates[strengths[layer]].translators
+            translators |= lenses[strengths[layer]].translators
         done()
     return Lens(TUNED, translators), strengths
 
 
+def _divided(
+    view: FeatureView, rows: Int64[np.ndarray, " rows"], seed: int
+) -> tuple[Int64[np.ndarray, " fit"], Int64[np.ndarray, " held"]]:
+    """Divide rows by their text into those that a lens is fitted on, and held-out ones.
+
+    Raises:
+        DataError: there are too few texts.
+    """
+    owners = view.owners[rows]
+    texts = numpy_generator(seed, "lens texts").permutation(np.unique(owners))
+    held = texts[: int(_HELD_OUT * len(texts))]
+    if not len(held):
+        raise DataError(
+            f"{view.entry.path}: {len(texts)} text{'s are' if len(texts) > 1 else ' is'} too few "
+            "to hold some out for choosing the strength of a tuned lens. Raise --rows, or extract "
+            "more texts."
+        )
+    out = np.isin(owners, held)
+    return rows[~out], rows[out]
+
+
 def _ridge(
-    reader: _Reader,
+    of: _LensRows,
     layer: int,
     rows: Int64[np.ndarray, " rows"],
     target: Float64[Tensor, "rows dim"],
 ) -> dict[float, Translator]:
     """Return the translator of a layer at each strength.
 
-    With ``s`` the scale at which ``s h`` is nearest to the target, ``B`` and ``c`` minimise
-    ``|s h + B h + c - target|^2 + strength |B|^2``; the norm undoes the scale, so the translator is
-    ``A = B / s`` and ``b = c / s``. Without a norm ``s`` is 1.
+    With n rows, v the mean variance of a channel and s the scale at which ``s h`` is nearest to the
+    target, B (D, D) and c (D,) minimise the sum over rows of ``|s h + B h + c - target|^2``, plus
+    ``strength n v |B|^2``. The final norm removes the scale, so the translator is ``A = B / s``,
+    ``b = c / s``. Without a norm s is 1.
     """
-    h = reader.rows(layer, rows).double()
+    h = of.read(layer, rows).double()
     centred, wanted = h - h.mean(0), target - target.mean(0)
     scale = 1.0
-    if reader.head.norm is not None:
+    if of.reader.norm is not None:
         fitted = float((centred * wanted).sum() / centred.square().sum().clamp(min=1e-12))
         scale = fitted if fitted > 0 else float(wanted.std() / centred.std().clamp(min=1e-12))
     values, basis = torch.linalg.eigh(centred.T @ centred)
+    values = values.clamp(min=0)
     cross = basis.T @ (centred.T @ (wanted - scale * centred))
     solutions = {}
     for strength in STRENGTHS:
-        ridge = strength * values.clamp(min=0).mean()
-        b = (basis @ (cross / (values.clamp(min=0) + ridge)[:, None])).T
-        c = target.mean(0) - scale * h.mean(0) - b @ h.mean(0)
-        solutions[strength] = ((b / scale).float(), (c / scale).float())
+        matrix = (basis @ (cross / (values + strength * values.mean())[:, None])).T
+        offset = target.mean(0) - scale * h.mean(0) - matrix @ h.mean(0)
+        solutions[strength] = ((matrix / scale).float(), (offset / scale).float())
     return solutions

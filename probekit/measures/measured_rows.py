@@ -122,13 +122,16 @@ class MeasuredRows:
             )
 
 
-def drawn_places(count: int, most: int | None, seed: int) -> Int64[np.ndarray, " places"]:
+def drawn_places(
+    count: int, most: int | None, seed: int, purpose: str = "geometry"
+) -> Int64[np.ndarray, " places"]:
     """Return the places of the rows that are measured, ascending.
 
     Args:
         count: rows that there are.
         most: draw so many, if there are more; None is all of them.
         seed: of the draw.
+        purpose: which draw of that seed.
 
     Raises:
         OptionError: none is to be drawn.
@@ -137,7 +140,7 @@ def drawn_places(count: int, most: int | None, seed: int) -> Int64[np.ndarray, "
         raise OptionError(f"--rows {most}: expected at least 1, or 0 for all rows.")
     if most is None or most >= count:
         return np.arange(count)
-    return np.sort(numpy_generator(seed, "geometry").choice(count, most, replace=False))
+    return np.sort(numpy_generator(seed, purpose).choice(count, most, replace=False))
 
 
 def default_array(entry: Entry) -> str:

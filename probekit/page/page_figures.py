@@ -137,8 +137,8 @@ def _curves(records: Sequence[Record], split: Scored | None) -> Iterator[_Asked]
         if _differ(group, "depth"):
             truncated = [record for record in group if record.depth is not None]
             said = [f"{name}: {best.text}" for name, best in best_depths(truncated).items()]
-            many = len({record.spec.get("point") for record in truncated}) > 1
-            draw = plot_points if many else plot_depth
+            several_points = len({record.spec.get("point") for record in truncated}) > 1
+            draw = plot_points if several_points else plot_depth
             captions, plot = [*said, *notes(truncated)], partial(draw, split=split)
             yield _Asked("depth", task_title(group[0], shots=shots), group, plot, captions)
     for along, plot_along in (("shots", plot_fewshot), ("fraction", plot_fraction)):

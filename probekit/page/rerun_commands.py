@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import EXAMPLES_IN_MEMORY, OUTPUT_HEAD, typed_arrays
+from probekit.base.kinds import EXAMPLES_IN_MEMORY, OUTPUT_HEAD, keep_and_points
 from probekit.base.notices import human_bytes
 from probekit.base.registry import argument, flag
 from probekit.base.selection import SOLVED
@@ -120,7 +120,7 @@ def extract_command(
         return shlex.join(["probekit", "cache", "import", *words, *numbers, *_root(cache)])
     if kind is None and manifest.task != "demo-ner" and not manifest.origin.startswith("hub:"):
         words += ["--data", data]
-    keep, points = typed_arrays(asked["keep"])
+    keep, points = keep_and_points(asked["keep"])
     words += ["--keep", keep]
     usual = {
         "format": "zarr",

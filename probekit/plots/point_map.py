@@ -68,10 +68,10 @@ def plot_points(
 
 
 def _grid(panel: Panel, split: Scored, *, numbers: bool) -> Grid:
-    """Return the scores of a panel, points in the order of a block and heads by their number."""
+    """Return the scores of a panel, points in their own order, attention heads by number."""
     curves = panel.score_curves("depth", split)
     points = {name: _point(members[0]) for name, members in panel.curves.items()}
-    order = sorted(curves, key=lambda name: (panel.curves[name][0].head, *_place(points[name])))
+    order = sorted(curves, key=lambda name: (panel.curves[name][0].head, *_sort_key(points[name])))
     means = [{int(n): cell.mean for n, cell in curves[name].items()} for name in order]
     alone = len(set(points.values())) == len(points)  # so a point is name enough
     named = [
@@ -85,5 +85,5 @@ def _point(record: Record) -> ReadPoint:
     return ReadPoint.parse(record.spec.get("point"))
 
 
-def _place(point: ReadPoint) -> tuple[int, int]:
-    return [*POINTS].index(point.name), -1 if point.head is None else point.head
+def _sort_key(point: ReadPoint) -> tuple[int, int]:
+    return [*POINTS].index(point.name), -1 if point.attention_head is None else point.attention_head

@@ -10,8 +10,8 @@ from probekit.results.summaries.typeset import Column, Table
 from probekit.results.summaries.wording import layer_text
 
 
-@dataclass(frozen=True)
-class LayerReading:
+@dataclass(frozen=True, kw_only=True)
+class LayerPrediction:
     """What one layer predicts, each number a mean over rows with its interval over texts.
 
     Attributes:
@@ -29,6 +29,10 @@ class LayerReading:
     accuracy: Estimate
     agreement: Estimate
     divergence: Estimate
+
+
+STATISTICS = ("loss", "log_rank", "accuracy", "agreement", "divergence")
+"""What is measured of each row and layer; see `LayerPrediction`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +58,7 @@ class LensScores:
     rows: int
     of_rows: int
     over: str
-    layers: Sequence[LayerReading]
+    layers: Sequence[LayerPrediction]
     strengths: Mapping[int, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -63,54 +67,54 @@ class LensScores:
         return {**asdict(self), "strengths": strengths}
 
 
-@dataclass(frozen=True)
-class PlaceReading:
-    """What one layer predicts at one place of a text.
+@dataclass(frozen=True, kw_only=True)
+class PositionPrediction:
+    """What one layer predicts at one position of a text.
 
     Attributes:
         layer: its number.
-        words: the most probable tokens, best first.
+        tokens: the most probable ones, best first.
         probabilities: theirs.
         rank: of the token that is to be predicted, from 1 on; None where there is none.
-        probability: of that token.
+        probability: of that token; None where there is none.
     """
 
     layer: int
-    words: Sequence[str]
+    tokens: Sequence[str]
     probabilities: Sequence[float]
     rank: int | None
     probability: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextReading:
-    """What every layer predicts at every place of a text.
+class TextPredictions:
+    """What every layer predicts at every position of a text.
 
     Attributes:
         model: name of the backbone.
         lens: ``logit``, or the folder of a lens.
-        causal: whether a place predicts the next token; else its own.
+        causal: whether a position predicts the next token; else its own.
         tokens: of the text, special tokens included.
-        places: of each token, what each layer predicts there.
+        positions: of each token, what each layer predicts there.
     """
 
     model: str
     lens: str
     causal: bool
     tokens: Sequence[str]
-    places: Sequence[Sequence[PlaceReading]]
+    positions: Sequence[Sequence[PositionPrediction]]
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it by name."""
         return asdict(self)
 
 
-def text_table(found: TextReading) -> Table:
-    """Return the best token of each layer at each place, and the rank of the one that follows."""
-    layers = [one.layer for one in found.places[0]]
+def text_table(found: TextPredictions) -> Table:
+    """Return each layer's top token at each position, and the rank of the target token."""
+    layers = [one.layer for one in found.positions[0]]
     columns = [Column("token", [repr(token) for token in found.tokens], words=True)]
     for index, layer in enumerate(layers):
-        cells = [_cell(place[index]) for place in found.places]
+        cells = [_cell(position[index]) for position in found.positions]
         columns.append(Column(layer_text(layer), cells, words=True))
     predicted = "the next token" if found.causal else "the token itself"
     caption = (
@@ -120,8 +124,8 @@ def text_table(found: TextReading) -> Table:
     return Table(columns, [], caption)
 
 
-def _cell(one: PlaceReading) -> str:
-    return repr(one.words[0]) + ("" if one.rank is None else f" {one.rank:,}")
+def _cell(one: PositionPrediction) -> str:
+    return repr(one.tokens[0]) + ("" if one.rank is None else f" {one.rank:,}")
 
 
 def lens_table(found: LensScores) -> Table:
@@ -138,13 +142,13 @@ def lens_table(found: LensScores) -> Table:
     lines = []
     if kept := [n for n, strength in found.strengths.items() if strength == inf]:
         lines.append(
-            "held-out texts preferred the logit lens to a tuned one at layer"
-            f"{'s' * (len(kept) > 1)} {', '.join(map(str, kept))}"
+            f"logit lens kept at layer{'s' * (len(kept) > 1)} {', '.join(map(str, kept))}: it did "
+            "better on the held-out texts"
         )
     caption = (
         f"{found.model}, {found.task}: {found.lens} lens, {found.rows:,} of {found.of_rows:,} "
         f"predictions; means with 95 % intervals over {found.over} (bootstrap). rank: geometric "
-        "mean; divergence: KL from the last layer, in nats"
+        "mean; divergence: KL(last layer, this layer), in nats"
     )
     return Table(columns, lines, caption)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import LAST_ONLY, typed_arrays
+from probekit.base.kinds import LAST_ONLY, keep_and_points
 from probekit.errors import (
     EXTRACT_AGAIN,
     EntryError,
@@ -207,7 +207,7 @@ class Manifest:
 
     @property
     def attention_heads(self) -> int | None:
-        """The attention heads whose outputs ``z`` holds side by side; None if it holds none."""
+        """How many attention heads lie side by side in ``z``; None without, or if unequal."""
         return self.extra.get("attention_heads")
 
     @property
@@ -248,7 +248,7 @@ class Manifest:
     def lacking(self, name: str) -> str:
         """Return what the entry holds instead of an array, and how to get it, for messages."""
         held = [spec.name for spec in self.arrays]
-        keep, points = typed_arrays([*self.request["keep"], name])
+        keep, points = keep_and_points([*self.request["keep"], name])
         at = f" --points {points}" if points else ""
         return f"holds only {', '.join(held)}. Extract again with --keep {keep}{at}."
 

@@ -65,15 +65,17 @@ FAMILIES = {
     "olmo2": ({}, *LLAMA),
     "granite": ({**GROUPED, "residual_multiplier": 0.4}, *LLAMA),
 }  # fmt: skip
-LAST = {"norms": ("bert", "roberta", "deberta-v2", "electra", "rembert", "mpnet", "distilbert",
-                  "openai-gpt")}  # fmt: skip
+NORMS_LAST = {
+    "bert", "roberta", "deberta-v2", "electra", "rembert", "mpnet", "distilbert",
+                  "openai-gpt"
+}  # fmt: skip
 """Families whose blocks end in a norm; the others add what attention and feed-forward part made."""
 
 ADDED_NORMED = {
     "gemma2": ("post_attention_layernorm", "post_feedforward_layernorm"),
     "olmo2": ("post_attention_layernorm", "post_feedforward_layernorm"),
 }
-"""Modules between the last linear layers and the residual stream."""
+"""Modules whose output is added to the stream, where a norm follows the linear layer."""
 
 
 def config_of(family, options):
@@ -142,7 +144,7 @@ def test_points_are_what_hooks_by_hand_see(family):
             inside = read[inner][layer - 1]
             assert torch.equal(caught[inner, layer].reshape(inside.shape), inside)
             assert places[inner].width == inside.shape[-1]
-        if family not in LAST["norms"] and layer < len(layers):  # the last layer may be normed
+        if family not in NORMS_LAST and layer < len(layers):  # the last layer may be normed
             added = caught["attn_out", layer] + caught["mlp_out", layer].reshape(2, 5, -1)
             torch.testing.assert_close(
                 states[layer - 1] + added, states[layer], rtol=1e-4, atol=1e-4
@@ -171,29 +173,37 @@ def test_points_are_what_hooks_by_hand_see(family):
     ],
 )
 def test_what_is_not_proven_is_refused(family, options, has):
-    """Experts have no last linear layer, these blocks no attention, or no list or order of ours."""
+    """Experts have no single last linear layer. The others have no attention, or no plain list of
+    blocks in batch-first order.
+    """
     places = find_points(family, config_of(family, options))
-    with pytest.raises(BackboneError, match=r"proven to have mlp_act \(.*Leave it out") as caught:
+    with pytest.raises(
+        BackboneError, match=r"no single module gives mlp_act \(.*Leave it out"
+    ) as caught:
         check_points("m", places, ("resid_post", "mlp_act"))
-    assert str(caught.value).endswith(f"it has resid_post{f', {has}' if has else ''}.")
+    assert str(caught.value).endswith(f"available: resid_post{f', {has}' if has else ''}.")
     check_points("m", places, ("resid_post",))
 
 
-def test_the_parts_of_z_are_attention_heads():
-    """Each is what its head's probabilities make of its values."""
-    config = config_of("bert", {})
+@pytest.mark.parametrize(
+    ("family", "options", "attention"),
+    [("bert", {}, "attention.self.value"), ("llama", GROUPED, "self_attn.v_proj")],
+)
+def test_the_parts_of_z_are_attention_heads(family, options, attention):
+    """Each is what its head's probabilities make of its values, which heads may share."""
+    config = config_of(family, options)
     config._attn_implementation = "eager"
-    model = model_of(config)
-    values = []
-    model.encoder.layer[1].attention.self.value.register_forward_hook(
+    model, places, values = model_of(config), find_points(family, config), []
+    block_modules(model, attention)[1].register_forward_hook(
         lambda module, given, out: values.append(out)
     )
-    places = find_points("bert", config)
     ids = torch.arange(20, 30).view(2, 5)
     with torch.no_grad(), captured(model, places, {"z": [2]}) as caught:
         probabilities = model(input_ids=ids, output_attentions=True).attentions[1]
-    width = 32 // places["z"].heads
-    for head in range(places["z"].heads):
-        columns = slice(head * width, (head + 1) * width)
+    n_heads, width = places["z"].heads, 32 // places["z"].heads
+    shared = n_heads * width // values[0].shape[-1]
+    for head in range(n_heads):
+        columns = slice(head // shared * width, (head // shared + 1) * width)
         expected = probabilities[:, head] @ values[0][..., columns]
-        torch.testing.assert_close(caught["z", 2][..., columns], expected)
+        found = caught["z", 2][..., head * width : (head + 1) * width]
+        torch.testing.assert_close(found, expected)

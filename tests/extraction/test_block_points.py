@@ -104,7 +104,7 @@ def test_other_names_are_understood_and_told(bert, corpus, caplog):
     assert key_of(bert, corpus, points="layers_output") == key_of(bert, corpus)
     with pytest.raises(UnknownNameError, match=r"unknown point 'q'.* attn_out, mlp_act"):
         key_of(bert, corpus, points="q")
-    with pytest.raises(OptionError, match="the embeddings are of no block"):
+    with pytest.raises(OptionError, match="belongs to no block and has only"):
         key_of(bert, corpus, points="z", layers="0")
 
 
@@ -179,9 +179,9 @@ def test_what_a_point_cannot_do_is_refused(bert, corpus, words, made, tmp_path):
         run(point=f"z:head={heads}")
     with pytest.raises(OptionError, match="goes on from the residual stream"):
         run(point="z", head="extra-layers")
-    with pytest.raises(OptionError, match="the embeddings, is of no block"):
+    with pytest.raises(OptionError, match="belongs to no block"):
         run(point="z", depth=0)
-    with pytest.raises(OptionError, match="only z has an option"):
+    with pytest.raises(OptionError, match="expected a point, or z:head=N"):
         run(point="mlp_out:head=1")
     with pytest.raises(OptionError, match="--method bitfit runs the model"):
         run(point="z", method="bitfit")

@@ -10,10 +10,16 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertForMaskedLM
 
 from probekit import Location, lens, lens_of_text
-from probekit.errors import DataError, EntryError, EntryNotFoundError, MissingFileError, OptionError
-from probekit.measures.lens_heads import Lens
+from probekit.errors import (
+    BackboneError,
+    DataError,
+    EntryError,
+    EntryNotFoundError,
+    MissingFileError,
+    OptionError,
+)
+from probekit.measures.logit_reader import Lens
 from probekit.results.lens_scores import lens_table
-from probekit.store import Entry
 from tests import tiny
 from tests.cli.console import done, refused
 from tests.extraction.extracted import entries_of
@@ -108,7 +114,7 @@ def test_the_logit_lens_is_the_models_own_head_on_every_layer(form, texts, tmp_p
     assert last.divergence.value == 0 and last.agreement.value == 1
 
 
-def test_a_tuned_lens_is_never_further_from_the_last_layer(cached, tmp_path):
+def test_a_tuned_lens_is_nearer_to_the_last_layer(cached, tmp_path):
     model, task, location, _ = cached
     options = {"location": location, "rows": None}
     logit = lens(model, task, **options)
@@ -131,7 +137,7 @@ def test_the_weakest_ridge_is_least_squares(cached, tmp_path, monkeypatch):
     monkeypatch.setattr("probekit.measures.lenses.STRENGTHS", (1e-9,))
     monkeypatch.setattr("probekit.measures.lenses._HELD_OUT", 0.03)
     lens(model, task, lens="tuned", layers="1", rows=None, save=tmp_path, location=location)
-    made = Lens.load(tmp_path, train.manifest.dim)
+    made = Lens.load(tmp_path, 3, train.manifest.dim)
     rows = train.arrays["predicted"].read(train.examples.rows).double()
     norm = AutoModelForCausalLM.from_pretrained(model).model.norm
     target = (rows[:, -1] / norm.weight.detach()).numpy()
@@ -171,11 +177,15 @@ def test_what_cannot_be_read_is_said(cached, tmp_path, capfd):
     ):
         (tmp_path / name).mkdir()
         torch.save(content, tmp_path / name / "params.pt")
-        with pytest.raises(OptionError, match=r"is no tuned lens|of another model"):
+        with pytest.raises(OptionError, match=r"is no tuned lens|Give a lens that was fitted on"):
             lens(model, task, lens=str(tmp_path / name), **options)
     (tmp_path / "dict" / "params.pt").write_bytes(struct.pack("<q", 7))
     with pytest.raises(OptionError, match="is no tuned lens"):
         lens(model, task, lens=str(tmp_path / "dict"), **options)
+    one_layer = {"0.weight": torch.eye(64), "0.bias": torch.zeros(64)}
+    torch.save(one_layer, tmp_path / "wide" / "params.pt")
+    with pytest.raises(OptionError, match=r"its 1 maps .* 3 blocks"):
+        lens(model, task, lens=str(tmp_path / "wide"), **options)
     assert "never" not in capfd.readouterr().out
     with pytest.raises(OptionError, match="score another split"):
         lens(model, task, lens="tuned", fit_on="test", **options)
@@ -197,14 +207,14 @@ def test_labels_are_no_tokens(causal, tmp_path):
 
 
 def test_the_command_prints_a_line_per_layer(cached, tmp_path):
-    model, task, location, entries = cached
+    model, task, location, _ = cached
     shared = (model, task, "--cache", location.cache, "--rows", "40")
     said = done("lens", *shared, "--lens", "tuned", "--save", tmp_path / "lens").out
-    assert "tuned lens, 40 of" in said and said.count("(") > 12
+    assert "tuned lens, 40 of" in said
+    assert [line.split()[0] for line in said.splitlines()[2:6]] == ["0", "1", "2", "3"]
     rows = done("lens", *shared, "--lens", tmp_path / "lens", "--json").rows
     assert len(rows[0]["layers"]) == 4
     assert "no such" in refused("lens", model, tmp_path / "nothing", "--cache", location.cache)
-    assert isinstance(entries[0], Entry)
 
 
 @pytest.mark.parametrize("form", ["causal", "masked"])
@@ -218,12 +228,12 @@ def test_a_text_is_read_place_by_place(form, cached, tmp_path, request):
     with torch.no_grad():
         p = model.eval()(input_ids=ids).logits[0].softmax(1)
     assert found.causal == (form == "causal") and len(found.tokens) == ids.shape[1]
-    for place, of_layers in enumerate(found.places):
+    for place, of_layers in enumerate(found.positions):
         last = of_layers[-1]
         assert [one.layer for one in of_layers] == list(range(len(of_layers)))
         best = p[place].topk(3)
         words = {tokenizer.decode([number]) for number in best.indices.tolist()}
-        assert len(words & set(last.words)) > 1, "bfloat16 may swap two that are nearly tied"
+        assert len(words & set(last.tokens)) > 1, "bfloat16 may swap two that are nearly tied"
         assert last.probabilities == pytest.approx(best.values.tolist(), rel=2e-2)
         after = place + 1 if found.causal else place
         if after == ids.shape[1]:
@@ -238,14 +248,22 @@ def test_the_command_reads_a_text(causal, masked):
     assert "the rank of the next token" in said.out and "0 = emb" in said.out
     assert "the rank of the token itself" in done("lens", masked, "one two", "--layers", "1").out
     (row,) = done("lens", causal, "one two", "--json").rows
-    assert len(row["places"]) == len(row["tokens"]) and len(row["places"][0][0]["words"]) == 5
+    assert (
+        len(row["positions"]) == len(row["tokens"]) and len(row["positions"][0][0]["tokens"]) == 5
+    )
     assert "the folder that --save wrote" in refused("lens", causal, "a b", "--lens", "tuned")
-    assert "tokens, and" in refused("lens", causal, "one two " * 2000)
+    assert "tokens; " in refused("lens", causal, "one two " * 2000)
 
 
 def test_embeddings_in_place_of_a_head_are_refused(texts, tmp_path):
     folder = tiny.build("bert", tmp_path / "headless")
     entries_of(folder, texts, tmp_path / "cache", ("test",), tie="input", **OWN)
     location = Location(cache=tmp_path / "cache", kind=OWN["kind"])
-    with pytest.raises(EntryError, match="no layer was trained for it"):
+    with pytest.raises(EntryError, match="the model was not trained with it"):
         lens(folder, texts, location=location)
+
+
+def test_a_final_norm_that_is_not_understood_is_refused(causal, monkeypatch):
+    monkeypatch.setattr("probekit.backbone.model.read_final_norm", lambda *given: None)
+    with pytest.raises(BackboneError, match="does not understand its final norm"):
+        lens_of_text(causal, "one two")

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.backbone import BackboneInfo, Inspection
-from probekit.backbone.states import NO_POINTS, Points
+from probekit.backbone.states import NO_POINTS, PointLayers
 from probekit.base.kinds import KINDS
 from probekit.base.registry import PathName, listed
 from probekit.base.tensors import ReusedMemory
@@ -92,7 +92,7 @@ class ImportedStates:
         self,
         batch: TokenBatch,
         layers: Sequence[int],
-        points: Points = NO_POINTS,
+        points: PointLayers = NO_POINTS,
     ) -> list[Float[Tensor, "batch time dim"]]:
         """Read the states of a batch's windows; padding is zeros."""
         assert not points, "imported states are of the residual stream"

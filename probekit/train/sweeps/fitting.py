@@ -282,7 +282,7 @@ def open_start(
     if spec.init_from is not None:
         array = settled_array(splits.kind, spec.pooling, token_head, splits.point)
         asked["rows"] = (saved.features.array, array)
-        asked["attention head"] = (saved.features.attention_head, splits.point.head)
+        asked["attention head"] = (saved.features.attention_head, splits.point.attention_head)
         asked["decoder"] = (saved.decoder, decoder.to_json())
     for part, (before, wanted) in asked.items():
         if before != wanted:

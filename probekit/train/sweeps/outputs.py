@@ -295,7 +295,7 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
                 "kind": splits.kind,
                 "text_kind": text_kind,
                 "array": settled_array(splits.kind, options.spec.pooling, token_head, splits.point),
-                "attention_head": splits.point.head,
+                "attention_head": splits.point.attention_head,
                 "pooling": manifest.pooling,
                 # what a model that learns makes is rounded to nothing
                 "dtype": "float32" if options.spec.tunes else manifest.dtype,

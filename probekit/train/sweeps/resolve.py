@@ -12,7 +12,15 @@ import torch
 from jaxtyping import Int64
 
 from probekit.base.fingerprint import PluginOrigin, digest
-from probekit.base.kinds import ARRAYS, KINDS, STREAM, TOKENS, parse_layers, up_to_depth
+from probekit.base.kinds import (
+    ARRAYS,
+    KINDS,
+    STREAM,
+    TOKENS,
+    parse_layers,
+    stream_array,
+    up_to_depth,
+)
 from probekit.base.registry import parse
 from probekit.base.selection import RANDOM, SOLVED
 from probekit.errors import DataError, OptionError
@@ -125,7 +133,7 @@ def resolve(
     if token_head is None:
         asked = spec.pooling or ("cls" if by_first else None)
         array = choose_array(entry, splits.kind, asked, splits.point)
-        pooling = array.partition(".")[0] if ARRAYS[array].per == "text" else None
+        pooling = stream_array(array) if ARRAYS[array].per == "text" else None
     else:
         array, pooling = settled_array(splits.kind, None, token_head, splits.point), None
     filled = replace(settled, label=splits.column, decoder=named, pooling=pooling)
@@ -407,7 +415,7 @@ def _check_stored(layers: tuple[int, ...], head: HeadSpec, splits: Splits, array
             if head.reads == "tokens":
                 remedy = "Leave out --depth and --layers."
             if splits.point != STREAM and absent == [0]:
-                remedy = "Layer 0, the embeddings, is of no block. Choose layers from 1 on."
+                remedy = "Layer 0, the embeddings, belongs to no block. Choose layers from 1 on."
             raise OptionError(
                 f"the head reads layer {absent[0]}, but {array!r} of {entry.path} holds layers "
                 f"{list(stored)}. {remedy}"

@@ -90,8 +90,8 @@ class Data(Group):
     )
     point: str | None = option(
         None,
-        "Where in each block, of what extract --points kept: attn_out, mlp_out, mlp_act, z, or "
-        "one attention head: z:head=3 (all of them, one by one: z:head=all).",
+        "Which stored point to train on (see extract --points): attn_out, mlp_out, mlp_act or z; "
+        "z:head=3 for one attention head, z:head=all for each in turn.",
         Panel.TRAINED,
         each=str,
     )

@@ -63,7 +63,7 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
         self._check_together()
 
     def _check_rows(self) -> None:
-        """Refuse what a token head or a point leaves nothing to do."""
+        """Refuse options that conflict with a token head or a point."""
         if self.token_head is not None and (self.pooling or self.method):
             other = "--pooling" if self.pooling else "--method"
             raise OptionError(
@@ -72,8 +72,8 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
             )
         if self.point is not None and self.method:
             raise OptionError(
-                f"--point {self.point} reads cached rows, and --method {self.method} runs the "
-                "model, which gives its residual stream alone: leave one of them out."
+                f"--point {self.point} reads cached rows, but --method {self.method} runs the "
+                "model and gives only its residual stream. Leave one of them out."
             )
 
     def _check_together(self) -> None:

@@ -252,3 +252,36 @@ def test_a_real_vllm(judged, folders, entries, tmp_path):
         f"1 - {max(1 - lowest, 0):.0e}; with the last layer, before the norm, `cache verify` agrees"
     )
     judged(vllm.replace("==", " "), what, result)
+
+
+@torch.no_grad()
+def test_points(judged, folders, tmp_path):
+    """What attention and the feed-forward part add, and their inner activations, of every block."""
+    path, folder = folders["smollm2-135m"]
+    points = ("attn_out", "mlp_out", "mlp_act", "z")
+    options = ExtractOptions(
+        compute_dtype="float32", dtype="float32", limit=6, keep=("words",), points=points
+    )
+    (entry,) = probekit.extract(
+        str(path), "demo-ner", splits=["dev"], cache=tmp_path, options=options, device="cpu"
+    )
+    model = interp_engine.load_model(str(folder), backend="eager", device="cpu", dtype="float32")
+    tokenizer, blocks = AutoTokenizer.from_pretrained(folder), range(BLOCKS["smollm2-135m"])
+    asked = {(point, block): Address(point, block) for point in points for block in blocks}
+    lowest = dict.fromkeys(points, 1.0)
+    for example in range(len(entry.examples)):
+        words = list(entry.examples.words(example))
+        ids, at = tokens_of(tokenizer, words, causal=True)
+        found = interp_engine.capture(model, torch.tensor([ids]), [*asked.values()])
+        start = int(entry.examples.row_start[example])
+        rows = np.arange(start, start + len(words))
+        for (point, block), address in asked.items():
+            of_engine = found[address].reshape(len(ids), -1)[[tokens[-1] for tokens in at]]
+            of_probekit = entry.arrays[f"words.{point}"].read(rows, [block + 1])[:, 0]
+            cosines = torch.cosine_similarity(of_engine.double(), of_probekit.double())
+            lowest[point] = min(lowest[point], float(cosines.min()))
+    apart = max(1 - min(lowest.values()), 0)
+    assert apart < 1e-8
+    sentences = len(entry.examples)
+    what = f"{', '.join(points)} of SmolLM2-135M, float32, 30 layers, {sentences} sentences"
+    judged(f"interp-engine {version('interp-engine')}", what, f"lowest cosine 1 - {apart:.0e}")

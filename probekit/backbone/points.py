@@ -6,6 +6,7 @@ once, and a module is chosen if its output reproduces the block's output. For in
 norm(norm(x + attn_out) + mlp_out)`` (norms last).
 """
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -109,33 +110,34 @@ def find_points(name: str, config: PretrainedConfig) -> dict[str, Place]:
     calls = [_Calls() for _ in blocks]
     with _recording(blocks, calls):
         states = hidden_states(name, model, torch.tensor([ids]))
-    found = [
-        _places(block, seen, config) if _is_block_of(seen, layer) else {}
-        for block, seen, layer in zip(blocks, calls, states, strict=False)
+    proven = [
+        _additions(seen, config) if _is_block_of(seen, layer) else []
+        for seen, layer in zip(calls, states, strict=False)
     ]
-    places = _in_all_blocks(found, config)
-    n_heads = getattr(config, "num_attention_heads", None)
-    if "z" in places and n_heads and (places["z"].width or 0) % n_heads == 0:
+    with without_memory():
+        whole = _blocks(build_model(config))
+    additions = [
+        pair
+        for pair in (proven[0] if proven else ())
+        if all(pair in others for others in proven) and all(_has(whole, one) for one in pair)
+    ]
+    if not additions:
+        return {}
+    attention, feed = additions[0]
+    places = {"attn_out": attention, "mlp_out": feed}
+    for inner, place in (("z", attention), ("mlp_act", feed)):
+        read = {_projection(*pair, place.module) for pair in zip(blocks, calls, strict=True)}
+        (projection,) = read if len(read) == 1 else (None,)
+        if projection is not None and (sized := _with_width(projection, whole)) is not None:
+            places[inner] = sized
+    if "z" in places and (n_heads := _attention_heads(config, places["z"])):
         places["z"] = replace(places["z"], heads=n_heads)
     return places
 
 
-def _in_all_blocks(
-    found: Sequence[Mapping[str, Place]], config: PretrainedConfig
-) -> dict[str, Place]:
-    """Return the places that all blocks of the copy share, with their width in the whole model.
-
-    Those whose width differs from block to block are left out.
-    """
-    shared = {
-        point: place
-        for point, place in (found[0] if found else {}).items()
-        if all(others.get(point) == place for others in found)
-    }
-    with without_memory():
-        blocks = _blocks(build_model(config))
-    sized = {n: _with_width(p, blocks) if p.enters else p for n, p in shared.items()}
-    return {point: place for point, place in sized.items() if place is not None}
+def _has(blocks: Sequence[nn.Module], place: Place) -> bool:
+    """Say whether every block of a model has the module of a place."""
+    return all(place.module in dict(block.named_modules()) for block in blocks)
 
 
 @contextmanager
@@ -181,18 +183,10 @@ def _is_block_of(calls: _Calls, layer: Tensor) -> bool:
     return are_same(x, layer)
 
 
-def _places(block: nn.Module, calls: _Calls, config: PretrainedConfig) -> dict[str, Place]:
-    """Return the places of the points of one block, as its calls prove them."""
+def _additions(calls: _Calls, config: PretrainedConfig) -> list[tuple[Place, Place]]:
+    """Return the places of attention and feed-forward outputs that explain what a block made."""
     scales = {1.0, float(getattr(config, "residual_multiplier", 1.0))}
-    added = next((pair for scale in sorted(scales) for pair in _added(calls, scale)), None)
-    if added is None:
-        return {}
-    places = {}
-    for point, inner, place in zip(("attn_out", "mlp_out"), ("z", "mlp_act"), added, strict=True):
-        places[point] = place
-        if (projection := _projection(block, calls, place.module)) is not None:
-            places[inner] = Place(projection, enters=True)
-    return places
+    return [pair for scale in sorted(scales) for pair in _added(calls, scale)]
 
 
 def _added(calls: _Calls, scale: float) -> Iterator[tuple[Place, Place]]:
@@ -260,11 +254,46 @@ def _blocks(model: PreTrainedModel) -> list[nn.Module]:
     return [*(blocks_of(model, model.config.num_hidden_layers) or ())]
 
 
-def _with_width(place: Place, blocks: Sequence[nn.Module]) -> Place | None:
-    """Return a place with the width of what is read there; None where blocks differ in it."""
-    modules = [block.get_submodule(place.module) for block in blocks]
-    widths = {_input_width(module) for module in modules}
+def _with_width(module: str, blocks: Sequence[nn.Module]) -> Place | None:
+    """Return the place of what a linear layer reads; None if a block lacks it, or widths differ."""
+    place = Place(module, enters=True)
+    if not _has(blocks, place):
+        return None
+    widths = {_input_width(block.get_submodule(module)) for block in blocks}
     return replace(place, width=widths.pop()) if len(widths) == 1 else None
+
+
+def _attention_heads(config: PretrainedConfig, z: Place) -> int | None:
+    """Return how many attention heads lie side by side in ``z``; None where that is not proven.
+
+    In a small copy, part h of ``z`` must depend on the attention probabilities of head h alone.
+    """
+    eager = copy.deepcopy(config)
+    eager._attn_implementation = "eager"
+    read: list[Tensor] = []
+
+    def keep(module: nn.Module, given: Any, options: Any) -> None:
+        if (states := _first_read(given, options)) is not None:
+            read.append(states)
+
+    try:
+        model = build_miniature(eager).requires_grad_(True)
+        module = _blocks(model)[0].get_submodule(z.module)
+        ids = plain_ids(embedding_rows("", model), model.config)[:_TIME]
+        with module.register_forward_pre_hook(keep, with_kwargs=True), torch.enable_grad():
+            probabilities = model(torch.tensor([ids]), output_attentions=True).attentions[0]
+        n_heads = probabilities.shape[1]
+        width = read[0].shape[-1] // n_heads
+        touched = []
+        for head in range(n_heads):
+            part = read[0][..., head * width : (head + 1) * width].sum()
+            (gradient,) = torch.autograd.grad(part, probabilities, retain_graph=True)
+            touched.append(gradient.abs().amax((0, 2, 3)) > 0)
+        proven = torch.equal(torch.stack(touched), torch.eye(n_heads, dtype=torch.bool))
+    except Exception:  # families without eager attention, or whose probabilities have other axes
+        return None
+    whole = (z.width or 0) % n_heads == 0 and read[0].shape[-1] % n_heads == 0
+    return n_heads if proven and whole else None
 
 
 def _input_width(linear: nn.Module) -> int:

@@ -8,6 +8,7 @@ import typer
 
 from probekit.cli import arguments
 from probekit.cli.output import print_json, progress_wanted, show
+from probekit.cli.run_list import at_entry
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
 def lens(
     model: arguments.Model,
     task: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="TASK|TEXT",
-            help="A language-modelling task in the cache, or a quoted text of at least two words.",
+            help="A language-modelling task in the cache, or a quoted text of at least two words; "
+            "none if MODEL is an entry.",
         ),
-    ],
+    ] = None,
+    *,
     lens: Annotated[
         str,
         typer.Option(
@@ -57,20 +60,19 @@ def lens(
     with intervals over texts (logit lens; tuned lens, Belrose et al. 2023). For a TEXT, prints the
     top token at each position and layer.
     """
-    from probekit.features import Location
     from probekit.measures.lenses import lens as measure
     from probekit.measures.text_lens import lens_of_text
     from probekit.results.lens_scores import lens_table, text_table
 
     shared: dict[str, Any] = {"lens": lens, "layers": layers, "device": device}
-    if len(task.split()) > 1 and not os.path.exists(task):  # which a long text is not
+    if task is not None and len(task.split()) > 1 and not os.path.exists(task):
         if save is not None:
             raise OptionError("--save is for a task: nothing is fitted on a text. Leave it out.")
         predicted = lens_of_text(model, task, **shared)
         _print(predicted, text_table(predicted), json=json)
         return
     shared |= {"split": split, "fit_on": fit_on, "rows": rows or None, "save": save}
-    location = Location(cache=cache)
+    model, task, location = at_entry(model, task, cache)
     found = measure(model, task, **shared, location=location, progress=progress_wanted())
     _print(found, lens_table(found), json=json)
 

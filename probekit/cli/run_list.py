@@ -114,32 +114,8 @@ class Target:
             UnknownNameError, MissingFileError: there is no such task, kind or label column; before
                 torch is imported, which takes longer than all this.
         """
-        from probekit.features import Location
-        from probekit.store.layout import MANIFEST
-        from probekit.store.manifest import read_manifest
-
-        path = Path(model)
-        of_entry = (path / MANIFEST).is_file()
-        if task is not None and of_entry:
-            raise OptionError(f"{model!r} is an entry's path, which says its task: leave TASK out.")
-        cache, entry, identity = shared.cache, None, None
-        if task is None:
-            if not of_entry:
-                raise OptionError(
-                    f"{model!r} is not the path of a cache entry. Give MODEL and TASK, or a path "
-                    "that `probekit cache ls` or `probekit cache path` shows."
-                )
-            manifest = read_manifest(path)
-            # Not the name that the user typed: as a path, it means nothing in another folder.
-            model, task = manifest.model, manifest.task
-            cache, entry, identity = path.resolve().parents[2], str(path), manifest.request["model"]
-        location = Location(
-            cache=cache,
-            entry=entry,
-            data=shared.data,
-            group=asked.get("group"),
-            identity=identity,
-        )
+        model, task, location = at_entry(model, task, shared.cache)
+        location = replace(location, data=shared.data, group=asked.get("group"))
         target = cls(model=model, task=task, location=location)
         target.about(first_label(asked))
         return target
@@ -205,6 +181,38 @@ class Target:
 T = TypeVar("T")
 
 _UNSET = ("auto", "none", "all")
+
+
+def at_entry(model: str, task: str | None, cache: Path) -> tuple[str, str, "Location"]:
+    """Return model, task and where they are cached, of MODEL TASK or the path of an entry.
+
+    Args:
+        model: as it was typed.
+        task: likewise; None with an entry's path.
+        cache: root of the cache, where no entry says it.
+
+    Raises:
+        OptionError: there is no TASK, and MODEL is not the path of an entry; or both are given.
+    """
+    from probekit.features import Location
+    from probekit.store.layout import MANIFEST
+    from probekit.store.manifest import read_manifest
+
+    path = Path(model)
+    of_entry = (path / MANIFEST).is_file()
+    if task is not None and of_entry:
+        raise OptionError(f"{model!r} is an entry's path, which says its task: leave TASK out.")
+    if task is not None:
+        return model, task, Location(cache=cache)
+    if not of_entry:
+        raise OptionError(
+            f"{model!r} is not the path of a cache entry. Give MODEL and TASK, or a path that "
+            "`probekit cache ls` or `probekit cache path` shows."
+        )
+    manifest = read_manifest(path)
+    root, identity = path.resolve().parents[2], manifest.request["model"]
+    # Not the name that the user typed: as a path, it means nothing in another folder.
+    return manifest.model, manifest.task, Location(cache=root, entry=str(path), identity=identity)
 
 
 def make_plan(

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int8, Int64
+from jaxtyping import Bool, Float64, Int8, Int64, Shaped
 
 from probekit.base.kinds import KINDS, POOLED, STREAM, TOKENS, KindName, ReadPoint
 from probekit.base.numbers import bounds_of, ragged_arange
@@ -155,6 +155,13 @@ class FeatureView:
             said = " ".join(examples.words(number)) if text is None else text
             shown.append(said if pair is None else (said, pair))
         return [shown[number] for number in numbers.tolist()]
+
+    @property
+    def text_names(self) -> Shaped[np.ndarray, " examples"]:
+        """The id of each example's text, whichever its reading under other masks (``ID#PASS``)."""
+        masking = self.entry.manifest.request["masking"] or {}
+        read_again = masking.get("passes", 1) > 1
+        return np.array([name.rpartition("#")[0] if read_again else name for name in self.ids])
 
     @property
     def of_sets(self) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Float64, Int64, Shaped
 from torch import Tensor
 
 from probekit.base.kinds import KINDS, parse_layers
@@ -123,9 +123,12 @@ def lens(
     else:
         lens = named_lens(lens, n_blocks, manifest.dim)
     if save is not None:
-        if lens.name != TUNED:
-            raise OptionError("--save writes a tuned lens: give --lens tuned.")
-        lens.save(Path(save), manifest.model, n_blocks, manifest.dim)
+        if lens.name != TUNED or not strengths:
+            raise OptionError(
+                "--save writes a tuned lens of layers before the last: give --lens tuned, and such "
+                "layers."
+            )
+        lens.save(Path(save), str(manifest.model_info["name"]), n_blocks, manifest.dim)
     drawn = drawn_places(len(scored.view), rows, seed, "lens")
     with ProgressBar(total=len(drawn), desc=split, unit="row", shown=progress) as bar:
         measured = _measured(scored, lens, chosen, drawn, bar.report)
@@ -216,10 +219,11 @@ def _estimates(
     Returns:
         what was resampled, and the means.
     """
-    texts, numbers = np.unique(view.owners[rows], return_inverse=True)
+    texts, first, numbers = np.unique(_texts(view)[rows], return_index=True, return_inverse=True)
     groups = Groups(len(texts))
     if (shared := view.resampled) is not None:
-        groups = Groups.named(len(texts), [shared.names[n] for n in texts], shared.column)
+        names = [shared.names[position] for position in view.owners[rows][first]]
+        groups = Groups.named(len(texts), names, shared.column)
     n_rows = np.bincount(numbers).astype(np.float64)
     sums = np.zeros((len(texts), len(layers), len(STATISTICS)))
     np.add.at(sums, numbers, measured.transpose(1, 0, 2))
@@ -232,6 +236,11 @@ def _estimates(
         LayerPrediction(layer=layer, **{name: next(estimates) for name in STATISTICS})
         for layer in layers
     ]
+
+
+def _texts(view: FeatureView) -> Shaped[np.ndarray, " rows"]:
+    """Return the text of each row; its readings under other masks are one."""
+    return np.repeat(view.text_names, view.lengths)
 
 
 def _solve(
@@ -259,7 +268,8 @@ def _solve(
                 )
                 for strength, one in lenses.items()
             }
-            strengths[layer] = min(divergence, key=lambda strength: divergence[strength])
+            finite = {n: value for n, value in divergence.items() if math.isfinite(value)}
+            strengths[layer] = min(finite, key=lambda n: finite[n], default=math.inf)
             translators |= lenses[strengths[layer]].translators
         done()
     return Lens(TUNED, translators), strengths
@@ -273,7 +283,7 @@ def _divided(
     Raises:
         DataError: there are too few texts.
     """
-    owners = view.owners[rows]
+    owners = _texts(view)[rows]
     texts = numpy_generator(seed, "lens texts").permutation(np.unique(owners))
     held = texts[: int(_HELD_OUT * len(texts))]
     if not len(held):

@@ -99,7 +99,7 @@ class Lens:
                 int(layer): (state[f"{layer}.weight"].float(), _bias(state, layer, dim))
                 for layer in layers
             }
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise MissingFileError(f"--lens {folder}: there is no {path}.") from None
         except _DAMAGE as error:
             raise OptionError(f"--lens {folder}: {path} is no tuned lens ({error}).") from None
@@ -110,6 +110,9 @@ class Lens:
                 f"this model has {n_blocks} blocks of width {dim}. Give a lens that was fitted on "
                 "this model."
             )
+        parts = [part for translator in translators.values() for part in translator]
+        if not all(bool(part.isfinite().all()) for part in parts):
+            raise OptionError(f"--lens {folder}: {path} holds values that are not finite.")
         return cls(str(folder), translators)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import EXAMPLES_IN_MEMORY, TOKENS
+from probekit.base.kinds import EXAMPLES_IN_MEMORY, RESID_POST, TOKENS, keep_and_points
 from probekit.base.notices import info_once, warn_once
 from probekit.base.registry import PathName, typed_name
 from probekit.errors import EntryNotFoundError
@@ -155,7 +155,11 @@ def find_entries(
             about = entry_found.manifest
             info_once(logger, "%s: its states were %s", entry_found.path, about.states_from)
         return entry_found
-    more = ("--keep", TOKENS, "--layers", "0:") if tuple(arrays) == (TOKENS,) else ()
+    more: tuple[str, ...] = ()
+    if tuple(arrays) == (TOKENS,):
+        more = ("--keep", TOKENS, "--layers", "0:")
+    if (points := keep_and_points(arrays)[1]) is not None:
+        more += ("--points", f"{RESID_POST},{points}")
     raise EntryNotFoundError(_why_none(root, wanted, split, entry, of_task, folders, more))
 
 

@@ -149,7 +149,8 @@ def test_points_are_what_hooks_by_hand_see(family):
             torch.testing.assert_close(
                 states[layer - 1] + added, states[layer], rtol=1e-4, atol=1e-4
             )
-    assert places["z"].heads == config.num_attention_heads
+    mixed = family == "bitnet"  # a norm over all heads stands before its last linear layer
+    assert places["z"].heads == (None if mixed else config.num_attention_heads)
 
 
 @pytest.mark.parametrize(
@@ -207,3 +208,15 @@ def test_the_parts_of_z_are_attention_heads(family, options, attention):
         expected = probabilities[:, head] @ values[0][..., columns]
         found = caught["z", 2][..., head * width : (head + 1) * width]
         torch.testing.assert_close(found, expected)
+
+
+def test_a_point_that_middle_blocks_lack_is_left_out():
+    """The small copy has the first and the last block alone, and here the first ones are dense."""
+    options = {
+        "first_k_dense_replace": 2, "n_routed_experts": 4, "num_experts_per_tok": 1, "n_group": 1,
+        "topk_group": 1, "moe_intermediate_size": 16, "q_lora_rank": 16, "kv_lora_rank": 16,
+        "qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "v_head_dim": 8, "num_hidden_layers": 4,
+    }  # fmt: skip
+    places = find_points("deepseek_v3", config_of("deepseek_v3", options))
+    assert {"attn_out", "mlp_out", "z"} == set(places)
+    assert places["mlp_out"].module == "mlp"

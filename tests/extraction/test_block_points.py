@@ -4,13 +4,15 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from probekit import Location, TrainSpec, open_features, predict, sweep
+from probekit import Location, TrainSpec, export, open_features, predict, sweep
 from probekit.base.kinds import ARRAYS, POINTS, ReadPoint
 from probekit.errors import DataError, EntryNotFoundError, OptionError, UnknownNameError
 from probekit.extraction.maintenance.row_errors import verify_rows
 from probekit.features.pooled_tokens import token_rows
 from probekit.results.predictions import read_predicted
+from probekit.train.saved.directions import about
 from tests import tiny
+from tests.cli import console
 from tests.cli.console import done, refused
 from tests.extraction import extracted
 from tests.extraction.extracted import entries_of, interrupted_after, key_of
@@ -204,3 +206,20 @@ def test_depth_over_all_heads_and_the_figure(bert, corpus, words, tmp_path):
     assert (tmp_path / "points.png").stat().st_size > 1000
     error = refused("depth", bert, str(corpus), "--point", "z:head=x", *shared)
     assert "z:head=3" in error
+
+
+def test_what_is_shown_and_exported_names_the_point(bert, corpus, words, tmp_path):
+    cache, _ = words
+    specs = [
+        spec_of(bert, corpus, point=point, layers=layer, l2=1.0)
+        for point, layer in (("attn_out", "1"), ("mlp_out", "2"))
+    ]
+    for name, several in (("one", specs[:1]), ("both", specs)):
+        folder, out = tmp_path / name, tmp_path / f"{name}.jsonl"
+        sweep(several, out=out, location=location_of(cache), save=folder, predictions=True)
+    assert "point attn_out:" in done("table", tmp_path / "one.jsonl").out.replace("\n", " ")
+    with pytest.raises(OptionError, match="of rows of one kind"):
+        export(tmp_path / "both")
+    assert about(export(tmp_path / "one"))["attention_head"] is None
+    audited = console.run("audit", tmp_path / "one.jsonl", "--cache", cache)
+    assert "embeddings" in audited.out

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertForMaskedLM
 
-from probekit import Location, lens, lens_of_text
+from probekit import Location, lens, lens_of_text, open_features
 from probekit.errors import (
     BackboneError,
     DataError,
@@ -18,6 +18,7 @@ from probekit.errors import (
     MissingFileError,
     OptionError,
 )
+from probekit.measures.lenses import _divided
 from probekit.measures.logit_reader import Lens
 from probekit.results.lens_scores import lens_table
 from tests import tiny
@@ -186,6 +187,14 @@ def test_what_cannot_be_read_is_said(cached, tmp_path, capfd):
     torch.save(one_layer, tmp_path / "wide" / "params.pt")
     with pytest.raises(OptionError, match=r"its 1 maps .* 3 blocks"):
         lens(model, task, lens=str(tmp_path / "wide"), **options)
+    state = {f"{n}.weight": torch.full((32, 32), torch.nan) for n in range(3)}
+    torch.save(state, tmp_path / "wide" / "params.pt")
+    with pytest.raises(OptionError, match="not finite"):
+        lens(model, task, lens=str(tmp_path / "wide"), **options)
+    with pytest.raises(MissingFileError, match="there is no"):
+        lens(model, task, lens=str(tmp_path / "wide" / "params.pt"), **options)
+    with pytest.raises(OptionError, match="of layers before the last"):
+        lens(model, task, lens="tuned", layers="-1", save=tmp_path / "last", **options)
     assert "never" not in capfd.readouterr().out
     with pytest.raises(OptionError, match="score another split"):
         lens(model, task, lens="tuned", fit_on="test", **options)
@@ -207,13 +216,15 @@ def test_labels_are_no_tokens(causal, tmp_path):
 
 
 def test_the_command_prints_a_line_per_layer(cached, tmp_path):
-    model, task, location, _ = cached
+    model, task, location, entries = cached
     shared = (model, task, "--cache", location.cache, "--rows", "40")
     said = done("lens", *shared, "--lens", "tuned", "--save", tmp_path / "lens").out
     assert "tuned lens, 40 of" in said
     assert [line.split()[0] for line in said.splitlines()[2:6]] == ["0", "1", "2", "3"]
     rows = done("lens", *shared, "--lens", tmp_path / "lens", "--json").rows
     assert len(rows[0]["layers"]) == 4
+    (row,) = done("lens", entries[1].path, "--rows", "40", "--json").rows
+    assert row["split"] == "test" and len(row["layers"]) == 4
     assert "no such" in refused("lens", model, tmp_path / "nothing", "--cache", location.cache)
 
 
@@ -267,3 +278,15 @@ def test_a_final_norm_that_is_not_understood_is_refused(causal, monkeypatch):
     monkeypatch.setattr("probekit.backbone.model.read_final_norm", lambda *given: None)
     with pytest.raises(BackboneError, match="does not understand its final norm"):
         lens_of_text(causal, "one two")
+
+
+def test_readings_of_a_text_under_other_masks_are_one_text(masked, texts, tmp_path):
+    entries_of(masked, texts, tmp_path, ("train", "test"), passes=4, **OWN)
+    where = {"location": Location(cache=tmp_path, kind=OWN["kind"]), "rows": None}
+    found = lens(masked, texts, lens="tuned", **where)
+    assert found.over.startswith("12 ")
+    view = open_features(str(masked), str(texts), location=where["location"]).view("train")
+    fit, held_out = _divided(view, np.arange(len(view)), 0)
+    names = np.repeat(view.text_names, view.lengths)
+    assert len(fit) + len(held_out) == len(view)
+    assert not set(names[fit]) & set(names[held_out])

@@ -320,13 +320,12 @@ def caption(records: Sequence[Record], means: Sequence[Interval], what: str | No
 
 
 def _shared_text(records: Sequence[Record]) -> str:
-    """Return task, label, decoder and pooling or token head where all share them, with a colon."""
+    """Return task, label, decoder, and what makes rows, where all share them, with a colon."""
     task, label, decoder, pooling = (
         _shared(name, records) for name in ("task", "label", "decoder", "pooling")
     )
     named = bool(task and label) and not label[0].isdigit()  # a column of a user's file: 2
-    token_heads = {record.spec.get("token_head") for record in records}
-    token_head = token_heads.pop() if len(token_heads) == 1 else None
+    token_head, point = (_shared_option(name, records) for name in ("token_head", "point"))
     # runs on control labels have a label such as ``ner (control 0)``
     control = all(" (control " in record.label for record in records)
     parts = [
@@ -336,9 +335,16 @@ def _shared_text(records: Sequence[Record]) -> str:
         decoder and f"decoder {decoder}",
         pooling and option_text("pooling", pooling),
         token_head and f"token head {token_head}",
+        point and f"point {point}",
     ]
     text = ", ".join(part for part in parts if part)
     return f"{text}: " if text else ""
+
+
+def _shared_option(name: str, records: Sequence[Record]) -> Any:
+    """Return what was given for an option of all runs, if it was the same."""
+    values = {record.spec.get(name) for record in records}
+    return values.pop() if len(values) == 1 else None
 
 
 def _shared(name: str, records: Sequence[Record]) -> Any:

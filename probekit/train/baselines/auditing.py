@@ -319,7 +319,7 @@ def _spec(record: Record, where: str) -> TrainSpec:
 def _embeddings(spec: TrainSpec) -> TrainSpec:
     """Return a linear probe of layer 0 on the same sentences."""
     given = {**vars(spec.of(Data)), **vars(spec.of(Sample)), "pooling": spec.pooling}
-    return TrainSpec(**given, head="last", layers="0")
+    return TrainSpec(**given | {"point": None}, head="last", layers="0")
 
 
 def _audited(

@@ -215,13 +215,20 @@ def _by_layer(path: Path, probes: Sequence[Directions]) -> Directions:
     ordered = sorted(probes, key=lambda probe: probe.layers)
     layers = tuple(probe.layers[0] for probe in ordered)
     kinds = {
-        (p.saved.task, p.saved.label, p.classes, str(p.saved.model.get("identity")))
+        (
+            p.saved.task,
+            p.saved.label,
+            p.classes,
+            str(p.saved.model.get("identity")),
+            p.saved.features.array,
+            p.saved.features.attention_head,
+        )
         for p in ordered
     }
     if len(set(layers)) < len(layers) or len(kinds) > 1:
         raise OptionError(
             f"{path}: its heads must be of one model, task and label column, and read a different "
-            "layer each; give a folder that holds no others."
+            "layer each, of rows of one kind; give a folder that holds no others."
         )
     return Directions(
         saved=ordered[-1].saved,
@@ -277,6 +284,7 @@ def about(directions: Directions) -> dict[str, Any]:
         "label": saved.label,
         "head": saved.head["name"],
         "array": saved.features.array,
+        "attention_head": saved.features.attention_head,
         "one_probe": directions.one_probe,
         "key": saved.key,
         "probekit": saved.probekit,

@@ -94,7 +94,7 @@ def _predicted(
     ids, offsets, texts, positions = view.ids, view.offsets, view.texts, view.positions
     if content == "losses":
         first = _first_passages(view)
-        ids = tuple(_names_of_texts(view)[first].tolist())
+        ids = tuple(view.text_names[first].tolist())
         offsets = np.append(view.offsets[first], view.offsets[-1])
         texts = [texts[passage] for passage in first]
         positions = positions[first]
@@ -116,13 +116,6 @@ def _predicted(
     )
 
 
-def _names_of_texts(view: FeatureView) -> np.ndarray:
-    """Return the text of each passage, whichever its reading under other masks (``ID#PASS``)."""
-    masking = view.entry.manifest.request["masking"] or {}
-    read_again = masking.get("passes", 1) > 1
-    return np.array([name.rpartition("#")[0] if read_again else name for name in view.ids])
-
-
 def _first_passages(view: FeatureView) -> np.ndarray:
     """Return the place of each text's first passage, its readings under other masks joined.
 
@@ -131,7 +124,7 @@ def _first_passages(view: FeatureView) -> np.ndarray:
     # The passages a#0, a#0, a#1, b#0 with offsets 0, 2, 3, 7, 9, where texts are read twice: the
     # names are a, a, a, b, the first passages 0 and 3, so the offsets of a and b are 0, 7, 9. Where
     # they are read once, a#0 is a name of its own: a#0, a#1, b#0 with 0, 3, 7, 9.
-    names = _names_of_texts(view)
+    names = view.text_names
     return np.flatnonzero(np.append(True, names[1:] != names[:-1]))
 
 

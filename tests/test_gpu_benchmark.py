@@ -50,6 +50,6 @@ def test_what_would_begin_too_late_is_left_out(words, monkeypatch, capsys):
 
 def test_the_parts_run_on_a_gpu(words, monkeypatch):
     program = importlib.import_module("gpu")
-    monkeypatch.setattr(program, "PARTS", program.PARTS[:-1])  # the Trainer looks for a real one
+    monkeypatch.setattr(program, "PARTS", program.PARTS[:2])  # tests of fits have the others
     with pretended_gpu(monkeypatch):
-        assert reported(["--device", "cuda:0", *words], monkeypatch) == [35, 42, 43, 44]
+        assert reported(["--device", "cuda:0", *words], monkeypatch) == [35, 42]

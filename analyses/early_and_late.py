@@ -5,14 +5,14 @@ fine-tuning and under every method that trains a little of the model, and fusion
 rows. Methods have their published rate or five times that, whichever was better in a trial on
 another seed. Frozen heads are trained to convergence, at rates that trials on other seeds chose,
 and light ones are solved, too. By published steps they are beside the methods in Figure 3 alone.
-Every method starts from a random head, and from the solved one. ATIS (Table 2) has full fine-tuning
-alone, and its slots nothing that is solved, as 127 tags take hours. Loss and score over steps and
-over seconds (Figure 3) are of the random start. Finished runs are skipped.
+Every method starts from a random head; `solved_start.py` shows what a solved one does. CoNLL-2003
+has no diff-pruning, a run of which takes a quarter of an hour. ATIS (Table 2) has frozen heads by
+published steps alone, its intents solved ones, too; its slots have 127 tags, which take hours.
+Figure 3 is loss and score over steps and over seconds. Finished runs are skipped.
 
-The plan, of one core: 6 methods from two starts and 5 runs each of SST-2 (a minute a run) and
-CoNLL-2003 (2), 10 runs of ATIS's intents and 5 of its slots (3 each): four hours. RTE and MRPC, in
-place of QQP and QNLI, would take fourteen, of long pairs: they are run where they are named. Tables
-are of the named tasks.
+The plan, of one core: 5 runs of each method on SST-2 and CoNLL-2003, a minute or two a run, of
+diff-pruning seven: two hours. RTE and MRPC in place of QQP and QNLI, of long pairs, would take
+seven: they are run where they are named. Tables are of the named tasks.
 
     python analyses/early_and_late.py MODEL --workers 2
     python analyses/early_and_late.py MODEL --tasks glue/rte glue/mrpc --workers 2
@@ -43,6 +43,7 @@ from probekit.tuning import METHODS
 
 NAME = "early_and_late"
 EARLY = ("full", "adapter", "bitfit", "diff-prune", "prompt", "prefix")
+CHEAP = tuple(method for method in EARLY if method != "diff-prune")
 LATE = ("last", "scalar-mix", "attention-fusion", "concat")
 SEEDS = range(3)
 EPOCHS = 3
@@ -52,14 +53,13 @@ HEAD_RATE = 2e-3
 SHOWN = ("last", "scalar-mix", "attention-fusion", "full", "bitfit")
 """Heads and methods of the figures, which are of the first task."""
 
-GOAL = 0.76
+GOAL = 0.74
 """A dev score of that task which all of them reach, in every seed."""
 
 INTRODUCTION = f"""\
 Scores in percent, each task's metric: test where it has labels, else dev. {len(SEEDS)} seeds.
 Methods have {EPOCHS} epochs at the better of two rates of the model in a trial on another seed;
-frozen heads have {FROZEN_EPOCHS} at a rate that trials on other seeds chose. `init` is
-where head and decoder were before the model was trained with them: solved, or random (-). The last
+frozen heads have {FROZEN_EPOCHS} at a rate that trials on other seeds chose. The last
 column is the difference to the reference with its 95 % interval over seeds and sentences together,
 in bold what is sure at 5 % after Holm's correction of all rows of the table."""
 
@@ -72,18 +72,20 @@ class Experiment:
         options: of its runs by steps.
         methods: that its model is trained by.
         solved: heads that are solved over its frozen rows.
+        searched: heads that are trained to convergence over them, at searched rates.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
     methods: Sequence[str] = EARLY
     solved: Sequence[str] = SOLVED
+    searched: Sequence[str] = LATE
 
 
 EXPERIMENTS = {
     "glue/sst2": Experiment({"fraction": 0.1, "evals": 6}),
-    "conll": Experiment({"evals": EPOCHS}),
-    "atis": Experiment(methods=EARLY[:1]),
-    "atis:slots": Experiment({"label": "slots", "pooling": None}, methods=EARLY[:1], solved=()),
+    "conll": Experiment({"evals": EPOCHS}, methods=CHEAP),
+    "atis": Experiment(methods=(), searched=()),
+    "atis:slots": Experiment({"label": "slots", "pooling": None}, (), solved=(), searched=()),
     "glue/rte": Experiment(),
     "glue/mrpc": Experiment(),
 }
@@ -110,17 +112,15 @@ def main() -> None:
         solved = subject(args.model, name, fraction=steps.fraction, label=steps.label)
         converged += run(converged_plan(solved, own.solved, {}))
         searched = replace(solved, fit="adam", lr="search", epochs=FROZEN_EPOCHS)
-        frozen += run(product(searched, {"head": LATE, **seeds}))
+        if own.searched:
+            frozen += run(product(searched, {"head": own.searched, **seeds}))
         live = [replace(steps, method=method, lr=HEAD_RATE) for method in own.methods]
-        if "last" in own.solved:
-            live += [replace(one, start="solved") for one in live]
-        early += at_best_rates(run, live, rates, SEEDS)
-    by = ("label", "method", "init", "n_backbone_params")
+        if live:
+            early += at_best_rates(run, live, rates, SEEDS)
+    by = ("label", "method", "n_backbone_params")
     first = args.tasks[0]
     drawn = [
-        one
-        for one in (*late, *early)
-        if one.task == first and one.init is None and (one.method or one.head) in SHOWN
+        one for one in (*late, *early) if one.task == first and (one.method or one.head) in SHOWN
     ]
     write(
         NAME,
@@ -133,13 +133,8 @@ def main() -> None:
                 "head=attention-fusion,method=none",
                 by=by,
             ),
-            judged(
-                "Early fusion, from the solved last layer against a random start",
-                early,
-                "init=none",
-                by=("label", "method", "init"),
-            ),
             judged("Late fusion, solved", converged, "mean", by=("label",)),
+            judged("Late fusion, published steps", late, "attention-fusion", by=("label",)),
             f"## Seconds of steps to {GOAL:.0%} on held-out sentences, {first}\n\n"
             + seconds_to_goal(drawn),
         ],

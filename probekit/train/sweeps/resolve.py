@@ -360,14 +360,8 @@ def default_decoder(head: HeadSpec, splits: Splits, *, as_published: bool = Fals
 def _bound_head(spec: TrainSpec, splits: Splits, config: Mapping[str, Any]) -> HeadSpec:
     """Return the head of a run, over tokens where their head is trained with it.
 
-    Args:
-        spec: as the user gave it.
-        splits: the features.
-        config: of the backbone.
-
     Raises:
         OptionError: it reads other rows than a token head makes, or another point.
-        UnknownNameError: there is no such head.
     """
     facts = BackboneFacts(n_blocks=splits.manifest.n_blocks, dim=splits.dim, config=config)
     head = parse("head", spec.head, HEADS).bind(facts)

@@ -50,7 +50,6 @@ logger = logging.getLogger(__name__)
 OVERFLOW = "The forward pass overflowed: rerun with --compute-dtype float32."
 """What to do about states of a pass that are not finite."""
 
-
 _NOT_FINITE = "They occur in float32 as well: weights of the model are damaged, or far too large."
 
 

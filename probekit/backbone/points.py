@@ -116,14 +116,14 @@ def find_points(name: str, config: PretrainedConfig) -> dict[str, Place]:
     ]
     with without_memory():
         whole = _blocks(build_model(config))
-    additions = [
+    additions = (
         pair
         for pair in (proven[0] if proven else ())
         if all(pair in others for others in proven) and all(_has(whole, one) for one in pair)
-    ]
-    if not additions:
+    )
+    if (first := next(additions, None)) is None:
         return {}
-    attention, feed = additions[0]
+    attention, feed = first
     places = {"attn_out": attention, "mlp_out": feed}
     for inner, place in (("z", attention), ("mlp_act", feed)):
         read = {_projection(*pair, place.module) for pair in zip(blocks, calls, strict=True)}
@@ -171,8 +171,9 @@ def _recording(blocks: Sequence[nn.Module], calls: Sequence[_Calls]) -> Iterator
 
 def _copied_with_axes(x: Tensor | None, states: Tensor) -> Tensor:
     """Return a copy of some states, since blocks add in place, that has the axes of ``x``."""
-    flat = x is not None and states.dim() == 2 and len(states) == x.shape[:2].numel()
-    return states.clone().view(*x.shape[:2], -1) if flat and x is not None else states.clone()
+    if x is None or states.dim() != 2 or len(states) != x.shape[:2].numel():
+        return states.clone()
+    return states.clone().view(*x.shape[:2], -1)
 
 
 def _is_block_of(calls: _Calls, layer: Tensor) -> bool:

@@ -16,7 +16,7 @@ from probekit.data.pooling import Pooling, pool
 from probekit.probe.model_parts import FinalNorm
 
 PointLayers = Mapping[str, Sequence[int]]
-"""PointLayers besides the residual stream, each with the layers that are wanted of it."""
+"""Points besides the residual stream, each with the layers that are wanted of it."""
 
 NO_POINTS: PointLayers = MappingProxyType({})
 """The residual stream alone."""

@@ -12,9 +12,8 @@ from probekit.base.kinds import (
     LAST_ONLY,
     OUTPUT_HEAD,
     RESID_POST,
-    STREAM_ARRAYS,
-    array_at,
     parse_layers,
+    stream_array,
 )
 from probekit.data.pooling import Pooling
 from probekit.data.predicted import RATE
@@ -78,15 +77,7 @@ class Request:
 
         ``tokens`` of the last layer alone are stored in the residual stream only.
         """
-        kept = [name for name in STREAM_ARRAYS if name in self.keep]
-        alone = () if self.tokens_of_layers else LAST_ONLY
-        at_points = {
-            array_at(name, point)
-            for name in kept
-            for point in self.options.points or (RESID_POST,)
-            if point == RESID_POST or name not in alone
-        }
-        return tuple(name for name in ARRAYS if name in at_points)
+        return tuple(self.layers_of)
 
     @property
     def layers_of(self) -> dict[str, tuple[int, ...]]:
@@ -95,12 +86,16 @@ class Request:
         Raises:
             OptionError: a layer does not exist.
         """
-        layers, last = self.layers, (self.info.n_blocks,)
+        points = self.options.points or (RESID_POST,)
         alone = () if self.tokens_of_layers else LAST_ONLY
-        blocks = tuple(layer for layer in layers if layer > 0)
-        of_arrays = {name: last if name in alone else layers for name in self.arrays}
-        for name in of_arrays:
-            if ARRAYS[name].point != RESID_POST:
+        blocks = tuple(layer for layer in self.layers if layer > 0)
+        of_arrays = {}
+        for name, array in ARRAYS.items():
+            if stream_array(name) not in self.keep or array.point not in points:
+                continue
+            if array.point == RESID_POST:
+                of_arrays[name] = (self.info.n_blocks,) if name in alone else self.layers
+            elif stream_array(name) not in alone:
                 of_arrays[name] = blocks
         return of_arrays
 

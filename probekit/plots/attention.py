@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from probekit.plots.heatmap import Grid, heatmap_figure, layer_values
+from probekit.plots.heatmap import MANY_ROWS, Grid, heatmap_figure, layer_values
 from probekit.plots.naming import choice_text, rows, runs_text, shared_text
 from probekit.plots.style import PLAIN, Given, Look, given_axes, lift_colours, refuse_many, styled
 from probekit.results.record import Record
@@ -21,7 +21,6 @@ from probekit.results.summaries.scored import (
 
 MAX_PANELS = 6
 MAX_CLASSES = 40
-_MANY = 14  # from more rows on, they are low and have no numbers
 _ALL, _BEFORE = "all", "all, before training"
 
 
@@ -63,7 +62,7 @@ def plot_attention(
     for name, group in groups.items():
         title, lifts = _panel(name, group, classes)
         values = layer_values(lifts.values(), tops[group[0].model])
-        grids[title] = Grid(list(lifts), values, numbers=len(lifts) <= _MANY)
+        grids[title] = Grid(list(lifts), values, numbers=len(lifts) <= MANY_ROWS)
     shared = shared_text(records)
     values = np.concatenate([grid.values.ravel() for grid in grids.values()])
     figure = heatmap_figure(

@@ -31,6 +31,12 @@ from probekit.plots.style import (
     size_of,
 )
 
+MAX_ROWS = 120
+"""Rows of a figure, at most."""
+
+MANY_ROWS = 14
+"""Rows beyond which they are low and have no numbers."""
+
 _CELL = 3.25  # preferred width of a cell; this and all heights below are in ems
 _LINE = 1.2  # height of a line of a row's name
 _AROUND, _COMPACT = 1.0, 0.3  # of a row beside its lines: with numbers in its cells, and without

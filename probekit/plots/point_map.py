@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from probekit.base.kinds import POINTS, ReadPoint
 from probekit.errors import RecordError
-from probekit.plots.heatmap import Grid, heatmap_figure, layer_values
+from probekit.plots.heatmap import MANY_ROWS, MAX_ROWS, Grid, heatmap_figure, layer_values
 from probekit.plots.naming import choice_text, runs_text
 from probekit.plots.panels import Panel, split_panels
 from probekit.plots.style import COLOUR_MAP, PLAIN, Colours, Given, Look, refuse_many, styled
@@ -17,9 +17,6 @@ from probekit.results.summaries.diagnosis import MARK, marks
 from probekit.results.summaries.grouping import BASELINES, grouped
 from probekit.results.summaries.scored import Scored, shown
 from probekit.results.summaries.wording import metric_text
-
-MAX_ROWS = 120
-_MANY = 14  # from more rows on, they are low and have no numbers
 
 
 @styled
@@ -51,7 +48,7 @@ def plot_points(
     panels = split_panels(held, by=["shots"], along=["depth"])
     rows = [members for panel in panels for members in panel.curves.values()]
     refuse_many(len(rows), MAX_ROWS, "rows", choice_text(rows))
-    grids = [_grid(panel, split, numbers=len(rows) < _MANY) for panel in panels]
+    grids = [_grid(panel, split, numbers=len(rows) <= MANY_ROWS) for panel in panels]
     scores = np.concatenate([grid.values.ravel() for grid in grids])
     low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
     metrics = dict.fromkeys(f"{split} {metric_text(panel.metric)}" for panel in panels)

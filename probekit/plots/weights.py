@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
 from probekit.plots import naming
-from probekit.plots.heatmap import Grid, heatmap_figure, layer_values
+from probekit.plots.heatmap import MANY_ROWS, MAX_ROWS, Grid, heatmap_figure, layer_values
 from probekit.plots.style import (
     PLAIN,
     Colours,
@@ -37,10 +37,8 @@ from probekit.results.summaries.layer_measures import (
 )
 from probekit.results.summaries.scored import mean_values
 
-MAX_ROWS = 120
 MAX_PANELS = 12
 _LINEAR = 50  # the largest rise of a loss, over where orders of magnitude begin
-_MANY = 14  # from more rows on, they are low and have no numbers
 
 
 @dataclass(frozen=True)
@@ -179,7 +177,7 @@ def plot_weights(
         check_one_ablation(records)
     panels = _panels(records, measure, per_seed=per_seed)
     groups = [group for panel in panels for group in panel.rows.values()]
-    grids = [panel.grid(measure, numbers=len(groups) <= _MANY) for panel in panels]
+    grids = [panel.grid(measure, numbers=len(groups) <= MANY_ROWS) for panel in panels]
     values = np.concatenate([grid.values.ravel() for grid in grids])
     colours = _colours(values, measure)
     spread = (

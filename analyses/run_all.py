@@ -106,6 +106,8 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     yield (_path("cache_is_right.py"), words, small, larger, decoder, *own)
     own = ("--cache", str(args.work / "compute_dtype"))  # as these are
     yield (_path("compute_dtype.py"), small, str(args.data), *own)
+    own = ("--cache", str(args.work / "block_points"))  # entries of several points
+    yield (_path("block_points.py"), small, "--data", str(args.data), *workers, *own)
     rates = (f"{small}:conll:ner", f"{larger}:conll:ner", f"{decoder}:atis")
     texts = [f"{model}:glue/{name}" for model in (small, larger, decoder) for name in TEXTS]
     words_of = (f"{small}:conll:ner", f"{small}:conll:chunk", f"{larger}:conll:ner")

@@ -176,7 +176,8 @@ def best_single(records: Iterable[Record]) -> list[Record]:
     """
     of_setting: dict[tuple[Any, ...], list[Record]] = {}
     for one in records:
-        key = (one.model, one.task, one.shots, one.fraction, one.seed)
+        point = one.spec.get("point")
+        key = (one.model, one.task, one.shots, one.fraction, one.seed, point)
         of_setting.setdefault(key, []).append(one)
     found = []
     for own in of_setting.values():

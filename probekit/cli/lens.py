@@ -31,14 +31,11 @@ def lens(
         str,
         typer.Option(
             "--lens",
-            help="logit; tuned (fitted on --fit-on); or the folder of a saved tuned lens.",
+            help="logit; tuned or jacobian, fitted on train; or where a saved lens lies.",
         ),
     ] = "logit",
     layers: Annotated[str, typer.Option("--layers", help="Which layers: all, -1, 0,4,8.")] = "all",
     split: Annotated[str, typer.Option("--split", help="The split to score.")] = "test",
-    fit_on: Annotated[
-        str, typer.Option("--fit-on", help="The split that a tuned lens is fitted on.")
-    ] = "train",
     rows: Annotated[
         int,
         typer.Option(
@@ -48,7 +45,15 @@ def lens(
         ),
     ] = 2_000,
     save: Annotated[
-        Path | None, typer.Option("--save", help="Folder to save the fitted tuned lens in.")
+        Path | None, typer.Option("--save", help="Folder to save the fitted lens in.")
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--page",
+            metavar="FILE.html",
+            help="Also write a page of a TEXT, with the top tokens of each layer and position.",
+        ),
     ] = None,
     cache: arguments.Cache = Path("cache"),
     device: arguments.Device = "auto",
@@ -57,21 +62,29 @@ def lens(
     """Score what every layer would predict if the model's output head read it.
 
     Reports loss, rank and accuracy of the target token, and the divergence from the last layer,
-    with intervals over texts (logit lens; tuned lens, Belrose et al. 2023). For a TEXT, prints the
-    top token at each position and layer.
+    with intervals over texts (logit lens; tuned lens, Belrose et al. 2023; Jacobian lens, Gurnee et
+    al. 2026). For a TEXT, prints the top token at each position and layer.
     """
     from probekit.measures.lenses import lens as measure
     from probekit.measures.text_lens import lens_of_text
+    from probekit.page.report_page import check_report
+    from probekit.page.token_page import write_lens_page
     from probekit.results.lens_scores import lens_table, text_table
 
     shared: dict[str, Any] = {"lens": lens, "layers": layers, "device": device}
     if task is not None and len(task.split()) > 1 and not os.path.exists(task):
         if save is not None:
             raise OptionError("--save is for a task: nothing is fitted on a text. Leave it out.")
+        if page is not None:
+            check_report(page)
         predicted = lens_of_text(model, task, **shared)
+        if page is not None:
+            write_lens_page(page, predicted)
         _print(predicted, text_table(predicted), json=json)
         return
-    shared |= {"split": split, "fit_on": fit_on, "rows": rows or None, "save": save}
+    if page is not None:
+        raise OptionError("--page shows a text: give a quoted one in place of the task.")
+    shared |= {"split": split, "rows": rows or None, "save": save}
     model, task, location = at_entry(model, task, cache)
     found = measure(model, task, **shared, location=location, progress=progress_wanted())
     _print(found, lens_table(found), json=json)

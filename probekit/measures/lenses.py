@@ -21,7 +21,9 @@ from probekit.base.numbers import numpy_generator
 from probekit.base.registry import PathName
 from probekit.errors import DataError, EntryError, OptionError
 from probekit.features import FeatureView, Location, Splits, open_features
-from probekit.measures.logit_reader import LOGIT, TUNED, Lens, LogitReader, Translator, named_lens
+from probekit.measures.jacobian import fit_jacobian
+from probekit.measures.lens_maps import JACOBIAN, LOGIT, TUNED, Lens, Translator, named_lens
+from probekit.measures.logit_reader import LogitReader
 from probekit.measures.measured_rows import drawn_places
 from probekit.probe.model_parts import KeptBackbone
 from probekit.results.comparison.resampling import Bootstrap, Groups
@@ -90,13 +92,15 @@ def lens(
     Args:
         model: the backbone, or the path of an entry.
         task: of language modelling, extracted with ``predicted`` and ``output-head``.
-        lens: ``logit``; ``tuned``, which is solved on ``fit_on``; or a folder with one.
-        layers: which layers.
+        lens: ``logit``; ``tuned`` or ``jacobian``, which are fitted on ``fit_on``; or where one
+            lies that was saved.
+        layers: which layers; those of a Jacobian lens begin with the first block's.
         split: what is scored.
-        fit_on: the split that a tuned lens is fitted on.
-        rows: predictions that are drawn to be scored, and to be fitted on; None is all.
-        seed: of the rows that are drawn, and of the texts that are held out.
-        save: folder to write a tuned lens to.
+        fit_on: the split that a lens is fitted on.
+        rows: predictions that are drawn to be scored, and to be fitted on; None is all. A Jacobian
+            lens is fitted on all positions of whole texts, until they are so many.
+        seed: of the rows and texts that are drawn, and of the texts that are held out.
+        save: folder to write the fitted lens to.
         location: where entries lie.
         device: what computes.
         progress: show progress on stderr.
@@ -107,28 +111,35 @@ def lens(
         EntryError: the entry holds no output head, or a norm that is not known.
         OptionError: a layer or split does not exist, or the lens is of another model.
         MissingFileError: there is no such lens.
+        BackboneError: the model has no Jacobian lens, or is not that of the entry.
     """
     where = torch.device(pick_device(device))
     location = Location() if location is None else location
     scored = _lens_rows(open_features(model, task, None, location, fit_on=split), where)
     manifest, n_blocks = scored.view.entry.manifest, scored.reader.last
     chosen = scored.view.array.layers if layers == "all" else parse_layers(layers, n_blocks)
+    folder = None if save is None else Path(save)
     strengths: dict[int, float] = {}
-    if isinstance(lens, str) and lens == TUNED:
+    if lens in (TUNED, JACOBIAN):
         if fit_on == split:
-            raise OptionError(f"--lens tuned is fitted on {fit_on}: score another split.")
+            raise OptionError(f"--lens {lens} is fitted on {fit_on}: score another split.")
         fitted = _lens_rows(open_features(model, task, None, location, fit_on=fit_on), where)
+    elif folder is not None:
+        raise OptionError("--save writes a lens that is fitted: give --lens tuned or jacobian.")
+    if lens == JACOBIAN:
+        lens = fit_jacobian(
+            fitted.view.entry, rows=rows, seed=seed, save=folder, device=device, progress=progress
+        )
+    elif lens == TUNED:
         with ProgressBar(total=len(chosen), desc="lens", unit="layer", shown=progress) as bar:
             lens, strengths = _solve(fitted, chosen, rows, seed, lambda: bar.report(1))
+        if folder is not None:
+            if not strengths:
+                raise OptionError("--save: a tuned lens has maps of layers before the last.")
+            lens.save(folder, str(manifest.model_info["name"]), n_blocks, manifest.dim)
     else:
         lens = named_lens(lens, n_blocks, manifest.dim)
-    if save is not None:
-        if lens.name != TUNED or not strengths:
-            raise OptionError(
-                "--save writes a tuned lens of layers before the last: give --lens tuned, and such "
-                "layers."
-            )
-        lens.save(Path(save), str(manifest.model_info["name"]), n_blocks, manifest.dim)
+    chosen = lens.among(chosen, n_blocks, asked=layers != "all")
     drawn = drawn_places(len(scored.view), rows, seed, "lens")
     with ProgressBar(total=len(drawn), desc=split, unit="row", shown=progress) as bar:
         measured = _measured(scored, lens, chosen, drawn, bar.report)

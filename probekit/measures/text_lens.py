@@ -12,7 +12,8 @@ from probekit.backbone.final_parts import read_output_head
 from probekit.base.kinds import parse_layers
 from probekit.base.registry import PathName, typed_name
 from probekit.errors import BackboneError, OptionError
-from probekit.measures.logit_reader import LOGIT, TUNED, Lens, LogitReader, named_lens
+from probekit.measures.lens_maps import JACOBIAN, LOGIT, TUNED, Lens, named_lens
+from probekit.measures.logit_reader import LogitReader
 from probekit.results.lens_scores import PositionPrediction, TextPredictions
 
 
@@ -30,7 +31,7 @@ def lens_of_text(
     Args:
         model: Hub id, local folder or .gguf file, with an output head.
         text: of at most as many tokens as the model reads.
-        lens: ``logit``, or the folder of a tuned lens.
+        lens: ``logit``, or where a lens lies that was saved.
         layers: which layers.
         top: tokens to return of each layer and position, or all if there are fewer.
         device: what computes.
@@ -41,8 +42,8 @@ def lens_of_text(
             another model.
         MissingFileError: there is no such model or lens.
     """
-    if lens == TUNED:
-        raise OptionError("--lens tuned is fitted on a task: give the folder that --save wrote.")
+    if lens in (TUNED, JACOBIAN):
+        raise OptionError(f"--lens {lens} is fitted on a task: give the folder that --save wrote.")
     inspection = inspect_backbone(typed_name(model))
     info, tokenizer = inspection.info, inspection.text_tokenizer
     lens = named_lens(lens, info.n_blocks, info.dim)
@@ -50,7 +51,7 @@ def lens_of_text(
     limit = info.identity.max_length
     if not 0 < len(ids) <= limit:
         raise OptionError(f"the text has {len(ids)} tokens; {info.name} reads 1 to {limit}.")
-    chosen = parse_layers(layers, info.n_blocks)
+    chosen = lens.among(parse_layers(layers, info.n_blocks), info.n_blocks, asked=layers != "all")
     head, backbone = read_output_head(inspection), load_backbone(inspection, device=device)
     if inspection.structure.final_norm is not None and backbone.final_norm is None:
         raise BackboneError(

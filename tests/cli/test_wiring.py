@@ -134,7 +134,7 @@ VALUES = {
 """What is typed for an option where a number or a word does not do."""
 
 SHOWN = {"json", "style", "yes", "dry_run", "width", "title", "font_size"}
-SHOWN_BY = {"geometry": {"output"}, "overthinking": {"output"}}
+SHOWN_BY = {"geometry": {"output"}, "overthinking": {"output"}, "lens": {"page"}}
 SHOWN_BY["exit"] = SHOWN_BY["overthinking"]
 """Options of what is printed, drawn and asked: the tests of each command type them."""
 

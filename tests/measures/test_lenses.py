@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import struct
 
 import numpy as np
@@ -192,13 +193,13 @@ def test_what_cannot_be_read_is_said(cached, tmp_path, capfd):
     with pytest.raises(OptionError, match="not finite"):
         lens(model, task, lens=str(tmp_path / "wide"), **options)
     with pytest.raises(MissingFileError, match="there is no"):
-        lens(model, task, lens=str(tmp_path / "wide" / "params.pt"), **options)
+        lens(model, task, lens=str(tmp_path / "wide" / "params.pt" / "no"), **options)
     with pytest.raises(OptionError, match="of layers before the last"):
         lens(model, task, lens="tuned", layers="-1", save=tmp_path / "last", **options)
     assert "never" not in capfd.readouterr().out
     with pytest.raises(OptionError, match="score another split"):
         lens(model, task, lens="tuned", fit_on="test", **options)
-    with pytest.raises(OptionError, match="--save writes a tuned lens"):
+    with pytest.raises(OptionError, match="--save writes a lens that is fitted"):
         lens(model, task, save=tmp_path / "no", **options)
     with pytest.raises(OptionError, match="--rows 0: expected at least 1"):
         lens(model, task, rows=0, **options)
@@ -264,6 +265,25 @@ def test_the_command_reads_a_text(causal, masked):
     )
     assert "the folder that --save wrote" in refused("lens", causal, "a b", "--lens", "tuned")
     assert "tokens; " in refused("lens", causal, "one two " * 2000)
+
+
+def test_the_page_of_a_text_has_a_row_per_layer(causal, cached, tmp_path):
+    page = tmp_path / "lens.html"
+    text = passages(1)[0][:40] + " <b> "
+    done("lens", causal, text, "--page", page)
+    shown, found = page.read_text(encoding="utf-8"), lens_of_text(causal, text)
+    rows = re.findall(r"<tr><th scope=\"row\">(\d+)</th>(.*)</tr>", shown)
+    assert [int(layer) for layer, _ in rows] == [3, 2, 1, 0]
+    cells = [re.findall("<td.*?</td>", row) for _, row in rows]
+    assert {len(row) for row in cells} == {len(found.tokens)}
+    for row, of_layer in zip(cells, list(zip(*found.positions, strict=True))[::-1], strict=True):
+        framed = ["hit" in cell for cell in row]
+        assert framed == [one.rank == 1 for one in of_layer]
+    assert "<b>" not in shown and "&lt;" in shown and "the next token" in shown
+    model, task, location, _ = cached
+    said = refused("lens", model, task, "--cache", location.cache, "--page", page)
+    assert "--page shows a text" in said
+    assert "FILE.html" in refused("lens", causal, "one two", "--page", tmp_path / "lens.txt")
 
 
 def test_embeddings_in_place_of_a_head_are_refused(texts, tmp_path):

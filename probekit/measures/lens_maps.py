@@ -1,0 +1,188 @@
+"""The linear maps of a lens, and the files in which two packages store them.
+
+The logit lens (nostalgebraist 2020) reads a layer as it is. A tuned lens (Belrose et al. 2023)
+first adds an affine map of it. A Jacobian lens (Gurnee et al. 2026) first multiplies it by the mean
+Jacobian of the last layer.
+"""
+
+import json
+import pickle
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn import functional
+
+from probekit.base.registry import PathName
+from probekit.base.replacing import replacing
+from probekit.errors import MissingFileError, OptionError
+
+LOGIT, TUNED, JACOBIAN = "logit", "tuned", "jacobian"
+
+_PARAMETERS, _ABOUT = "params.pt", "config.json"
+"""Files of a lens as the package tuned-lens writes them."""
+
+JACOBIANS = "jacobian_lens.pt"
+"""File of a lens as the package jlens writes it."""
+
+_DAMAGE = (
+    pickle.UnpicklingError, SafetensorError, KeyError, ValueError, TypeError, AttributeError,
+    RuntimeError, EOFError, IsADirectoryError,
+)  # fmt: skip
+"""What reading a file that is no lens raises."""
+
+Translator = tuple[Float[Tensor, "dim dim"], Float[Tensor, " dim"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Lens:
+    """``h + A_i h + b_i`` of layer i; of a layer without a translator h itself.
+
+    Attributes:
+        name: ``logit``, ``tuned``, ``jacobian``, or where it was read from.
+        translators: A_i (D, D) and b_i (D,) by layer; of a Jacobian J_i, A_i is J_i - 1.
+        partial: whether it reads the layers that have translators, and no others before the last.
+    """
+
+    name: str = LOGIT
+    translators: Mapping[int, Translator] = field(default_factory=dict)
+    partial: bool = False
+
+    def __call__(self, layer: int, h: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
+        """Translate rows of a layer to where the final norm and the output head read them."""
+        if layer not in self.translators:
+            return h
+        weight, bias = (part.to(h) for part in self.translators[layer])
+        return h + functional.linear(h, weight, bias)
+
+    def among(self, layers: Sequence[int], last: int, *, asked: bool) -> tuple[int, ...]:
+        """Return those of some layers that it reads.
+
+        Args:
+            layers: their numbers.
+            last: L, which every lens reads.
+            asked: the user named them.
+
+        Raises:
+            OptionError: one that was asked for is not among them.
+        """
+        read = [n for n in layers if not self.partial or n in self.translators or n == last]
+        if asked and len(read) < len(layers):
+            missing = ", ".join(str(layer) for layer in layers if layer not in read)
+            known = ", ".join(map(str, self.translators))
+            raise OptionError(
+                f"--layers {missing}: lens {self.name} has maps of the layers {known} alone. "
+                "Choose among these and the last layer."
+            )
+        return tuple(read)
+
+    def save(self, folder: Path, model: str, n_blocks: int, dim: int) -> None:
+        """Write it as the package tuned-lens does; layers without a translator have zeros.
+
+        Args:
+            folder: is made where it is not there.
+            model: name of the backbone.
+            n_blocks: L; the lens has translators of the layers 0 to L - 1.
+            dim: D, the width of the model.
+        """
+        state: dict[str, Tensor] = {}
+        for layer in range(n_blocks):
+            zeros = torch.zeros(dim, dim), torch.zeros(dim)
+            weight, bias = self.translators.get(layer, zeros)
+            state |= {f"{layer}.weight": weight.clone(), f"{layer}.bias": bias.clone()}
+        about = {
+            "base_model_name_or_path": model, "d_model": dim, "num_hidden_layers": n_blocks,
+            "bias": True, "lens_type": "linear_tuned_lens",
+        }  # fmt: skip
+        with replacing(folder / _PARAMETERS) as made:
+            torch.save(state, made)
+        with replacing(folder / _ABOUT) as made:
+            made.write_text(json.dumps(about, indent=1), encoding="utf-8")
+
+    @classmethod
+    def of_jacobians(cls, name: str, jacobians: Mapping[int, Float[Tensor, "dim dim"]]) -> "Lens":
+        """Return the lens ``J_i h`` of each layer i that has a Jacobian."""
+        translators = {
+            layer: (jacobian.float() - torch.eye(*jacobian.shape), torch.zeros(len(jacobian)))
+            for layer, jacobian in sorted(jacobians.items())
+        }
+        return cls(name, translators, partial=True)
+
+    @classmethod
+    def load(cls, place: PathName, n_blocks: int, dim: int) -> "Lens":
+        """Read a tuned or a Jacobian lens that this or another package wrote; no pickle runs code.
+
+        Args:
+            place: a folder with ``params.pt`` of tuned-lens or ``jacobian_lens.pt`` of jlens; or
+                a file of Jacobians by block, as ``.pt`` or ``.safetensors``.
+            n_blocks: L of the model that it is to read.
+            dim: D of the model.
+
+        Raises:
+            MissingFileError: there is no such file.
+            OptionError: it holds something else, or is of another model.
+        """
+        path = Path(place)
+        if path.is_dir():
+            path /= JACOBIANS if (path / JACOBIANS).exists() else _PARAMETERS
+        tuned = path.name == _PARAMETERS
+        try:
+            state = load_file(path) if path.suffix == ".safetensors" else _unpickled(path)
+            lens = _tuned(state, dim) if tuned else cls.of_jacobians(LOGIT, _jacobians(state))
+        except (FileNotFoundError, NotADirectoryError):
+            raise MissingFileError(f"--lens {place}: there is no {path}.") from None
+        except _DAMAGE as error:
+            what = "tuned" if tuned else "Jacobian"
+            raise OptionError(f"--lens {place}: {path} is no {what} lens ({error}).") from None
+        shapes = {(*weight.shape, *bias.shape) for weight, bias in lens.translators.values()}
+        missing = set(range(n_blocks)) - set(lens.translators) if tuned else set()
+        beyond = set(lens.translators) - set(range(n_blocks + 1))
+        if missing or beyond or shapes != {(dim, dim, dim)}:
+            raise OptionError(
+                f"--lens {place}: its {len(lens.translators)} maps have shapes {sorted(shapes)}, "
+                f"but this model has {n_blocks} blocks of width {dim}. Give a lens that was fitted "
+                "on this model."
+            )
+        parts = [part for translator in lens.translators.values() for part in translator]
+        if not all(bool(part.isfinite().all()) for part in parts):
+            raise OptionError(f"--lens {place}: {path} holds values that are not finite.")
+        return cls(str(place), lens.translators, lens.partial)
+
+
+def _unpickled(path: Path) -> Any:
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def _tuned(state: Mapping[str, Tensor], dim: int) -> Lens:
+    layers = [name.removesuffix(".weight") for name in state if name.endswith(".weight")]
+    return Lens(
+        translators={
+            int(n): (state[f"{n}.weight"].float(), state.get(f"{n}.bias", torch.zeros(dim)).float())
+            for n in layers
+        }
+    )
+
+
+def _jacobians(state: Mapping[Any, Any]) -> dict[int, Tensor]:
+    """Return the Jacobians of a file by layer: of block n, whose output layer n + 1 is.
+
+    They are under ``J`` (jlens) or ``parameters.jacobians`` (jpp_lens), or tensors of their own
+    whose names end in the number of the block.
+    """
+    state = state.get("J") or state.get("parameters", {}).get("jacobians") or state
+    numbers = {key: re.search(r"\d+$", str(key)) for key in state}
+    return {int(number[0]) + 1: state[key] for key, number in numbers.items() if number}
+
+
+def named_lens(lens: str | Lens, n_blocks: int, dim: int) -> Lens:
+    """Return a lens by its name or place; errors are those of `Lens.load`."""
+    if isinstance(lens, Lens):
+        return lens
+    return Lens() if lens == LOGIT else Lens.load(lens, n_blocks, dim)

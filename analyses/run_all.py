@@ -123,6 +123,8 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     yield (_path("crf.py"), small, larger, "--large", small, *workers)
     yield (_path("transfer_wikiann.py"), small, "--work", str(args.work), *workers)
     yield (_path("wikitext_depth.py"), decoder, *workers)
+    own = ("--data", str(args.data), "--cache", str(args.work / "next_token"))  # of short texts
+    yield (_path("next_token.py"), decoder, *own)
     yield (_path("default_rates.py"), *rates, *workers)
     yield (_path("rows_and_fitters.py"), small, larger, *workers)
     yield (_path("fewshot_heads.py"), small, larger, "--large", small, larger, *workers)

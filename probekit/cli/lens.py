@@ -31,11 +31,14 @@ def lens(
         str,
         typer.Option(
             "--lens",
-            help="logit; tuned or jacobian, fitted on train; or where a saved lens lies.",
+            help="logit; tuned or jacobian, which are fitted; or where a saved lens lies.",
         ),
     ] = "logit",
     layers: Annotated[str, typer.Option("--layers", help="Which layers: all, -1, 0,4,8.")] = "all",
     split: Annotated[str, typer.Option("--split", help="The split to score.")] = "test",
+    fit_on: Annotated[
+        str, typer.Option("--fit-on", help="The split that the lens is fitted on.")
+    ] = "train",
     rows: Annotated[
         int,
         typer.Option(
@@ -84,7 +87,7 @@ def lens(
         return
     if page is not None:
         raise OptionError("--page shows a text: give a quoted one in place of the task.")
-    shared |= {"split": split, "rows": rows or None, "save": save}
+    shared |= {"split": split, "fit_on": fit_on, "rows": rows or None, "save": save}
     model, task, location = at_entry(model, task, cache)
     found = measure(model, task, **shared, location=location, progress=progress_wanted())
     _print(found, lens_table(found), json=json)

@@ -20,6 +20,8 @@ class LayerPrediction:
         log_rank: logarithm of that token's rank among all tokens; 0 is the first.
         accuracy: share of rows whose most probable token is that one.
         agreement: share of rows whose most probable token is the last layer's.
+        settled: share of rows whose most probable token is the last layer's at this layer and all
+            later ones that were scored.
         divergence: of the last layer's distribution from this one (Kullback-Leibler), in nats.
     """
 
@@ -28,10 +30,11 @@ class LayerPrediction:
     log_rank: Estimate
     accuracy: Estimate
     agreement: Estimate
+    settled: Estimate
     divergence: Estimate
 
 
-STATISTICS = ("loss", "log_rank", "accuracy", "agreement", "divergence")
+STATISTICS = ("loss", "log_rank", "accuracy", "agreement", "settled", "divergence")
 """What is measured of each row and layer; see `LayerPrediction`."""
 
 
@@ -129,7 +132,7 @@ def _cell(one: PositionPrediction) -> str:
 
 
 def lens_table(found: LensScores) -> Table:
-    """Return the five numbers of each layer with their intervals; ranks as geometric means."""
+    """Return the six numbers of each layer with their intervals; ranks as geometric means."""
     readings = found.layers
     columns = [
         Column(f"layer, {found.split}", [layer_text(one.layer) for one in readings], words=True),
@@ -137,6 +140,7 @@ def lens_table(found: LensScores) -> Table:
         Column("rank", [_rank(one.log_rank) for one in readings]),
         Column("top 1 (%)", [one.accuracy.text(100) for one in readings]),
         Column("as last (%)", [one.agreement.text(100) for one in readings]),
+        Column("settled (%)", [one.settled.text(100) for one in readings]),
         Column("divergence", [one.divergence.text(decimals=2) for one in readings]),
     ]
     lines = []

@@ -98,6 +98,7 @@ def test_the_logit_lens_is_the_models_own_head_on_every_layer(form, texts, tmp_p
     targets = torch.from_numpy(entry.examples.targets.copy()).long()
     assert found.rows == found.of_rows == len(targets)
     assert [one.layer for one in found.layers] == list(range(entry.manifest.n_blocks + 1))
+    agrees = p.argmax(-1) == p[-1].argmax(-1)
     for one, of_layer in zip(found.layers, p, strict=True):
         own = of_layer.gather(1, targets[:, None])
         ranks = (of_layer > own).sum(1) + 1
@@ -106,6 +107,7 @@ def test_the_logit_lens_is_the_models_own_head_on_every_layer(form, texts, tmp_p
             "log_rank": ranks.double().log().mean(),
             "accuracy": (of_layer.argmax(1) == targets).double().mean(),
             "agreement": (of_layer.argmax(1) == p[-1].argmax(1)).double().mean(),
+            "settled": agrees[one.layer :].all(0).double().mean(),
             "divergence": (p[-1].exp() * (p[-1] - of_layer)).sum(1).mean(),
         }
         for name, value in expected.items():

@@ -1,7 +1,10 @@
 """Shape checks at run time for the tensor packages, and as many threads as the tests deserve."""
 
 import atexit
+import functools
 import gc
+import importlib.metadata
+import logging
 import os
 import shutil
 import signal
@@ -11,7 +14,7 @@ import tempfile
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
-from tests.shape_checks import install
+from tests.shape_checks import begin_test, install
 
 CHECKED = ("store", "probe", "data", "features", "train", "backbone")
 
@@ -26,6 +29,13 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # What tests learn of models is none of the user's business, and the other way round.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="probekit-tests-")
 atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
+
+# Packages do not change while tests run, and their versions are asked for by every command.
+importlib.metadata.version = functools.cache(importlib.metadata.version)
+
+# Where nothing is left to be silenced, no cache of any logger has to be emptied for every batch.
+for name in ("transformers", "accelerate", "bitsandbytes"):
+    logging.getLogger(name).setLevel(logging.ERROR)
 
 # What is synced outlives a power cut, which no test brings about.
 os.fsync = lambda descriptor: None
@@ -54,6 +64,11 @@ def remember_structures(inspecting):
         return known[key]
 
     inspecting.read_structure = remembered
+
+
+def pytest_runtest_setup():
+    """Check shapes of the first calls in each test."""
+    begin_test()
 
 
 def pytest_collection_finish():

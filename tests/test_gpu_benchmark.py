@@ -3,6 +3,7 @@
 import importlib
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -34,6 +35,7 @@ def words(tmp_path, monkeypatch):
 def reported(words, monkeypatch):
     """Run it; return the numbers of the claims that it wrote."""
     program, measure = (importlib.import_module(name) for name in ("gpu", "measure"))
+    monkeypatch.setattr(measure, "gc", SimpleNamespace(collect=int))  # all objects of all tests
     monkeypatch.setattr(sys, "argv", ["gpu.py", *words])
     program.main()
     return [row.claim.number for row in measure.read(Path(words[-1]))]

@@ -43,6 +43,8 @@ def no_warnings() -> Iterator[None]:
     product, what 8 bits mean.
     """
     loggers = [logging.getLogger(name) for name in ("transformers", "accelerate", "bitsandbytes")]
+    # to set a level empties what every logger has remembered, also where nothing changes
+    loggers = [logger for logger in loggers if logger.isEnabledFor(logging.WARNING)]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)

@@ -33,10 +33,6 @@ atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 # Packages do not change while tests run, and their versions are asked for by every command.
 importlib.metadata.version = functools.cache(importlib.metadata.version)
 
-# Where nothing is left to be silenced, no cache of any logger has to be emptied for every batch.
-for name in ("transformers", "accelerate", "bitsandbytes"):
-    logging.getLogger(name).setLevel(logging.ERROR)
-
 # What is synced outlives a power cut, which no test brings about.
 os.fsync = lambda descriptor: None
 
@@ -75,6 +71,9 @@ def pytest_collection_finish():
     """Search for garbage again, but less often, and no more among packages and collected tests."""
     if inspecting := sys.modules.get("probekit.backbone.inspecting"):
         remember_structures(inspecting)
+    # where nothing is left to be silenced, no cache of any logger is emptied for every batch
+    for name in ("transformers", "accelerate", "bitsandbytes"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)

@@ -95,6 +95,7 @@ def test_a_head_of_short_texts_is_scored_on_long_ones(planted, trained, tmp_path
     long.mkdir()
     for split in ("train", "dev", "test"):
         rows = [json.loads(line) for line in (texts / f"{split}.jsonl").read_text().splitlines()]
+        rows = rows if split == "test" else rows[:8]
         for row in rows:
             around = list(rng.choice(WORDS, 9 * len(row["text"].split())))
             around.insert(int(rng.integers(len(around))), row["text"])

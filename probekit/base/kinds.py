@@ -3,12 +3,14 @@
 Layer ``i`` is HuggingFace's ``hidden_states[i]``: 0 is the embeddings, 1..L the block outputs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from probekit.base.registry import choose
 from probekit.errors import OptionError
+
+Value = TypeVar("Value")
 
 KindName = Literal[
     "tagging", "span", "sentence", "multilabel", "pair", "regression", "language-modelling"
@@ -285,12 +287,31 @@ def keep_and_points(names: Iterable[str]) -> tuple[str, str | None]:
     return ",".join(keep), None if points in ([], [RESID_POST]) else ",".join(points)
 
 
+STRIDE = 1_000
+"""Layer i of the point at place n of ``POINTS`` is layer ``STRIDE * n + i`` of a head over several
+points: 3 of the residual stream, 1003 of what attention adds."""
+
+
+def point_layer(point: str, layer: int) -> int:
+    """Return the number of a layer among the layers of several points."""
+    return STRIDE * [*POINTS].index(point) + layer
+
+
+def by_point(values: Mapping[int, Value]) -> dict[str, dict[int, Value]]:
+    """Return values by layer, apart for each point that they are of; the layers as blocks count."""
+    found: dict[str, dict[int, Value]] = {}
+    for number, value in values.items():
+        place, layer = divmod(number, STRIDE)
+        found.setdefault([*POINTS][place], {})[layer] = value
+    return found
+
+
 @dataclass(frozen=True)
 class ReadPoint:
-    """The point whose rows are read, or one attention head of it.
+    """The point whose rows are read, or one attention head of it; or several points.
 
     Attributes:
-        name: one of ``POINTS``.
+        name: one of ``POINTS``; of several points, their names with ``+`` between them.
         attention_head: its number, from 0; None is the whole width.
     """
 
@@ -299,12 +320,14 @@ class ReadPoint:
 
     @classmethod
     def parse(cls, text: str | None) -> "ReadPoint":
-        """Read ``attn_out`` or ``z:head=3``; None is the residual stream.
+        """Read ``attn_out``, ``z:head=3`` or ``resid_post+attn_out``; None is the residual stream.
 
         Raises:
             OptionError: the option of a point is not the number of a head of ``z``.
             UnknownNameError: there is no such point.
         """
+        if text and "+" in text:
+            return cls("+".join(parse_points([name.strip() for name in text.split("+")])))
         name, _, option = (text or RESID_POST).partition(":")
         (point,) = parse_points([name.strip()])
         number = option.removeprefix("head=")
@@ -323,9 +346,35 @@ class ReadPoint:
             self.name if self.attention_head is None else f"{self.name}:head={self.attention_head}"
         )
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The points, in the order of ``POINTS``."""
+        return tuple(self.name.split("+"))
+
     def array(self, name: str) -> str:
-        """Return the array at this point that has the rows of one of the residual stream."""
-        return array_at(name, self.name)
+        """Return the array at this point that has the rows of one of the residual stream.
+
+        Of several points it is that of the last, which fewer entries hold than the stream's.
+        """
+        return array_at(name, self.names[-1])
+
+    def arrays(self, name: str) -> dict[str, str]:
+        """Return by point the array that has the rows of one of the residual stream."""
+        return {point: array_at(name, point) for point in self.names}
+
+    def layers(self, layers: Sequence[int]) -> tuple[int, ...]:
+        """Return the numbers of layers at this point, or at all of several points.
+
+        The embeddings are a layer of the residual stream alone.
+        """
+        if len(self.names) == 1:
+            return tuple(layers)
+        return tuple(
+            point_layer(point, layer)
+            for point in self.names
+            for layer in layers
+            if layer or point == RESID_POST
+        )
 
     def columns(self, width: int, n_heads: int | None, where: str) -> slice:
         """Return which columns of a width are read.

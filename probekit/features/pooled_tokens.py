@@ -1,6 +1,6 @@
 """Rows of whole texts, or of spans, that are made of their tokens or words as they are read."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from probekit.base.kinds import STREAM, TOKENS, ReadPoint
+from probekit.base.kinds import STREAM, TOKENS, ReadPoint, point_layer, stream_array
 from probekit.base.numbers import Ragged, bounds_of, ragged_arange
 from probekit.data.encoded import encoded_of
 from probekit.errors import DataError, OptionError
@@ -68,13 +68,64 @@ class AttentionHeadRows(FeatureArray):
         self.whole.prefetch(rows, layers)
 
 
+class PointRows(FeatureArray):
+    """Rows of several points, read as layers of one array (see `point_layer` for their numbers)."""
+
+    def __init__(self, arrays: Mapping[str, FeatureArray]) -> None:
+        """Keep the array of each point; all have the same rows and width."""
+        first = next(iter(arrays.values()))
+        layers = [point_layer(point, n) for point, own in arrays.items() for n in own.layers]
+        super().__init__(replace(first.spec, layers=tuple(layers)), ())
+        self.arrays, self.dtype = arrays, first.dtype
+
+    def read(
+        self, rows: RowNumbers, layers: Sequence[int] | None = None, out: Tensor | None = None
+    ) -> Float[Tensor, "rows layers dim"]:
+        """Return rows of layers as `FeatureArray.read` does."""
+        wanted = self.layers if layers is None else layers
+        result = self.empty(len(self._wanted(rows)), len(wanted)) if out is None else out
+        for array, own, places in self._apart(wanted):
+            result[:, places] = array.read(rows, own)
+        return result
+
+    def read_stored(self, rows: RowNumbers, layers: Sequence[int] | None = None) -> StoredRows:
+        """Return the same; rows that are stored in int8 are decoded."""
+        return StoredRows(self.read(rows, layers).permute(1, 0, 2))
+
+    def prefetch(
+        self, rows: Int64[np.ndarray, " rows"], layers: Sequence[int] | None = None
+    ) -> None:
+        """Ask the system for rows of each point, as `FeatureArray.prefetch` does."""
+        for array, own, _ in self._apart(self.layers if layers is None else layers):
+            array.prefetch(rows, own)
+
+    def _apart(self, layers: Sequence[int]) -> Iterator[tuple[FeatureArray, list[int], list[int]]]:
+        """Yield each array that some layers are of, its own numbers of them, and their places."""
+        for point, array in self.arrays.items():
+            numbers = {point_layer(point, layer): layer for layer in array.layers}
+            places = [place for place, number in enumerate(layers) if number in numbers]
+            if places:
+                yield array, [numbers[layers[place]] for place in places], places
+
+
 def read_array(entry: Entry, name: str, point: ReadPoint) -> FeatureArray:
-    """Return an array of an entry, or the part of it that one attention head gave.
+    """Return an array of an entry, or the part of it that one attention head gave; or several.
+
+    Args:
+        entry: of some split.
+        name: of the array, at this point or any other.
+        point: what is read.
 
     Raises:
-        OptionError: the model has no such head.
+        OptionError: the model has no such head, or points are of several widths.
     """
-    array = entry.arrays[name]
+    if len(point.names) > 1:
+        arrays = {at: entry.arrays[n] for at, n in point.arrays(stream_array(name)).items()}
+        if len({array.dim for array in arrays.values()}) > 1:
+            widths = ", ".join(f"{at} is {array.dim} wide" for at, array in arrays.items())
+            raise OptionError(f"--point {point}: {widths}. A head over points needs one width.")
+        return PointRows(arrays)
+    array = entry.arrays[point.array(stream_array(name))]
     if point.attention_head is None:
         return array
     n_heads = entry.manifest.attention_heads
@@ -88,11 +139,11 @@ def pooled_texts(entry: Entry, head: TokenHeadSpec, point: ReadPoint = STREAM) -
         DataError: the entry does not hold tokens.
         OptionError: the model has no such attention head.
     """
-    named = point.array(TOKENS)
-    if named not in entry.arrays:
-        held = entry.manifest.lacking(named)
-        raise DataError(f"--token-head {head.name} reads tokens: {entry.path} {held}")
-    examples, array = entry.examples, read_array(entry, named, point)
+    for named in point.arrays(TOKENS).values():
+        if named not in entry.arrays:
+            held = entry.manifest.lacking(named)
+            raise DataError(f"--token-head {head.name} reads tokens: {entry.path} {held}")
+    examples, array = entry.examples, read_array(entry, TOKENS, point)
     return PooledRows(array, head, len(examples), lambda: token_rows(examples))
 
 

@@ -210,7 +210,7 @@ class Splits:
         """Width of what a head reads of each layer: that of the states, or of rows made of them."""
         entry = self.entries["train"]
         # all arrays of a point are of one width
-        named = [name for name in entry.arrays if ARRAYS[name].point == self.point.name]
+        named = [name for name in entry.arrays if ARRAYS[name].point in self.point.names]
         dim = read_array(entry, named[0], self.point).dim if named else self.manifest.dim
         return dim if self.token_head is None else self.token_head.row_width(dim)
 

@@ -218,12 +218,13 @@ def choose_array(
     if pooling is not None:
         choose("--pooling", pooling, dict.fromkeys(POOLED))
     row = fixed or pooling or ("last" if entry.manifest.causal else "mean")
-    array = point.array(row)
-    if array not in entry.arrays:
+    for array in point.arrays(row).values():
+        if array in entry.arrays:
+            continue
         held = f"the cache has no {array!r} rows: {missing_array(entry, array)}"
         tokens = point.array(TOKENS) in entry.arrays and fixed is None and row in TOKEN_HEADS
         raise DataError(f"{held} Or give --token-head {row}." if tokens else held)
-    return array
+    return point.array(row)
 
 
 def settled_array(

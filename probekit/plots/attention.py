@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from probekit.plots.heatmap import MANY_ROWS, Grid, heatmap_figure, layer_values
+from probekit.base.kinds import STRIDE
+from probekit.plots.heatmap import MANY_ROWS, Grid, heatmap_figure, layer_values, rows_by_point
 from probekit.plots.naming import choice_text, rows, runs_text, shared_text
 from probekit.plots.style import PLAIN, Given, Look, given_axes, lift_colours, refuse_many, styled
 from probekit.results.record import Record
@@ -55,12 +56,13 @@ def plot_attention(
     groups = rows(records)
     refuse_many(len(groups), MAX_PANELS, "panels", choice_text(groups.values()))
     tops = {
-        model: max(layer for record in group for layer in record.layers)
+        model: max(layer % STRIDE for record in group for layer in record.layers)
         for (model,), group in grouped(records, ["model"]).items()
     }
     grids = {}
     for name, group in groups.items():
-        title, lifts = _panel(name, group, classes)
+        title, by_layer = _panel(name, group, classes)
+        lifts = rows_by_point(by_layer)
         values = layer_values(lifts.values(), tops[group[0].model])
         grids[title] = Grid(list(lifts), values, numbers=len(lifts) <= MANY_ROWS)
     shared = shared_text(records)

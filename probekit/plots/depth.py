@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from probekit.base.kinds import STRIDE
 from probekit.errors import RecordError
 from probekit.plots.curves import CurveStyle, draw_band, layer_axis, relative_axis
 from probekit.plots.panels import Panel, PanelFigure, finish, panel_figure, split_panels
@@ -212,7 +213,11 @@ def _tops(records: Sequence[Record]) -> dict[str, int]:
     """Return the number of blocks of every model, as far as its records show; at least one."""
     tops: dict[str, int] = {}
     for record in records:
-        tops[record.model] = max(tops.get(record.model, 1), record.depth or 0, *record.layers, 0)
+        tops[record.model] = max(
+            tops.get(record.model, 1),
+            record.depth or 0,
+            *(layer % STRIDE for layer in record.layers),
+        )
     return tops
 
 

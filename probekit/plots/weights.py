@@ -11,10 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
+from probekit.base.kinds import STRIDE
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
 from probekit.plots import naming
-from probekit.plots.heatmap import MANY_ROWS, MAX_ROWS, Grid, heatmap_figure, layer_values
+from probekit.plots.heatmap import (
+    MANY_ROWS,
+    MAX_ROWS,
+    Grid,
+    heatmap_figure,
+    layer_values,
+    rows_by_point,
+)
 from probekit.plots.style import (
     PLAIN,
     Colours,
@@ -57,10 +65,13 @@ class _Panel:
         Raises:
             RecordError: a row would average over more than seeds.
         """
-        means = [
-            mean_values(group, measure.shown, " ".join(name.split()))
-            for name, group in self.rows.items()
-        ]
+        named = rows_by_point(
+            {
+                name: mean_values(group, measure.shown, " ".join(name.split()))
+                for name, group in self.rows.items()
+            }
+        )
+        means = named.values()
         values = layer_values([{n: m.mean for n, m in row.items()} for row in means], self.top)
         halves = layer_values(
             [{n: np.nan if m.half is None else m.half for n, m in row.items()} for row in means],
@@ -72,7 +83,7 @@ class _Panel:
                 each / np.where(largest > 0, largest, 1.0) for each in (values, halves)
             )
         known = None if np.isnan(halves).all() else halves
-        return Grid(list(self.rows), values, known, numbers=numbers)
+        return Grid(list(named), values, known, numbers=numbers)
 
 
 def _panels(records: Sequence[Record], measure: LayerMeasure, *, per_seed: bool) -> list[_Panel]:
@@ -101,7 +112,7 @@ def _panels(records: Sequence[Record], measure: LayerMeasure, *, per_seed: bool)
                 for record in sorted(members, key=lambda record: record.seed)
             }
         of_model = (record for record in records if record.model == key[-1])
-        top = max(layer for r in of_model for layer in (*r.layers, *measure.values(r)))
+        top = max(layer % STRIDE for r in of_model for layer in (*r.layers, *measure.values(r)))
         panels.append(_Panel(title, rows, top))
     by_panel = [[record for row in panel.rows.values() for record in row] for panel in panels]
     refuse_many(len(panels), MAX_PANELS, "panels", naming.choice_text(by_panel))

@@ -1,10 +1,12 @@
 """Rows at points inside of blocks: extraction against hooks by hand, and what trains on them."""
 
+import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 from transformers import AutoModel, AutoTokenizer
 
-from probekit import Location, TrainSpec, export, open_features, predict, sweep
+from probekit import Location, TrainSpec, export, open_features, plot_weights, predict, sweep
 from probekit.base.kinds import ARRAYS, POINTS, ReadPoint
 from probekit.errors import DataError, EntryNotFoundError, OptionError, UnknownNameError
 from probekit.extraction.maintenance.row_errors import verify_rows
@@ -156,6 +158,67 @@ def test_a_run_reads_its_point(bert, corpus, words, tmp_path):
     assert len({record.key for record in records}) == len(records)
     again = sweep(specs, out=tmp_path / "r.jsonl", location=location_of(cache))
     assert [record.train_seconds for record in again] == [r.train_seconds for r in records]
+
+
+BOTH = "attn_out+resid_post"
+
+
+@pytest.mark.parametrize("how", [{}, {"dtype": "int8", "format": "hdf5"}])
+def test_a_head_reads_several_points_at_once(bert, corpus, words, tmp_path, how):
+    cache, (train, _) = words
+    if how:
+        cache = tmp_path
+        train, _ = entries_of(bert, corpus, cache, ("train", "dev"), points=EVERY, **how)
+    features = open_features(bert, corpus, "2", location_of(cache), point=BOTH)
+    view = features.view("train")
+    assert view.array.layers == (0, 1, 2, 3, 1001, 1002, 1003)
+    stream, added = (train.arrays[name].read(view.rows) for name in ("words", "words.attn_out"))
+    assert torch.equal(view.array.read(view.rows), torch.cat([stream, added], 1))
+    mixed = view.array.read(view.rows[3:9], [1003, 0, 1001])
+    assert torch.equal(mixed, torch.stack([added[3:9, 2], stream[3:9, 0], added[3:9, 0]], 1))
+    stored = view.array.read_stored(view.rows[:4], [2, 1002]).values
+    assert torch.equal(stored, torch.stack([stream[:4, 2], added[:4, 1]]))
+    every = sweep(
+        [spec_of(bert, corpus, point=BOTH, l2=1.0, **own)
+         for own in ({"head": "mean"}, {"head": "p32"}, {"head": "p32", "depth": 2})],
+        out=tmp_path / "r.jsonl", location=location_of(cache), predictions=True,
+    )  # fmt: skip
+    assert [record.spec["point"] for record in every] == ["resid_post+attn_out"] * 3
+    assert tuple(every[1].weights) == (1, 2, 3, 1001, 1002, 1003) == every[0].layers
+    assert every[2].layers == (1, 2, 1001, 1002)
+    table = done("table", tmp_path / "r.jsonl", "--of", "weights", "--where", "depth=none").out
+    assert "attn_out 3" in table
+    if how:
+        return
+    rows = torch.cat([stream[:, 1:], added], 1).float().mean(1).numpy()
+    names = np.array(features.label_map.names)[view.targets]
+    judge = LogisticRegression(C=1 / len(rows), tol=1e-10, max_iter=5_000).fit(rows, names)
+    dev = features.view("dev")
+    said = judge.predict(dev.array.read(dev.rows)[:, 1:].float().mean(1).numpy())
+    kept = read_predicted(every[0].predictions)[1]["dev"]
+    assert [kept.names[number] for number in kept.predicted] == list(said)
+
+
+def test_rows_of_a_figure_are_points(bert, corpus, words, tmp_path):
+    cache, _ = words
+    specs = [spec_of(bert, corpus, head="p32", point=point, l2=1.0) for point in (BOTH, None)]
+    records = sweep(specs, out=tmp_path / "r.jsonl", location=location_of(cache))
+    figure = plot_weights(records)
+    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert sum(row.endswith(", resid_post") for row in rows) == 1
+    assert sum(row.endswith(", attn_out") for row in rows) == 1 and len(rows) == 3
+    assert figure.axes[0].get_xlim() == (-0.5, 3.5), "layers are numbered as blocks are"
+
+
+def test_what_several_points_cannot_do_is_refused(bert, corpus, words, tmp_path):
+    cache, _ = words
+    sweeping = {"out": tmp_path / "r.jsonl", "location": location_of(cache)}
+    with pytest.raises(OptionError, match=r"resid_post is 32 wide, mlp_act is 64 wide"):
+        sweep([spec_of(bert, corpus, point="mlp_act+resid_post")], **sweeping)
+    with pytest.raises(OptionError, match=r"cannot be saved\. Leave --save out"):
+        sweep([spec_of(bert, corpus, point=BOTH)], save=tmp_path / "head", **sweeping)
+    with pytest.raises(UnknownNameError, match="unknown point 'z:head=1'"):
+        spec_of(bert, corpus, point="z:head=1+attn_out")
 
 
 @pytest.mark.parametrize("point", ["z:head=1", "mlp_out"])

@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import PurePath
 from typing import Any
 
+from probekit.base.kinds import RESID_POST, by_point
 from probekit.metrics import METRICS, scale_of
 from probekit.tasks.schemes import is_number
 
@@ -99,15 +100,25 @@ def metric_text(metric: str) -> str:
 
 
 def layer_text(layer: int) -> str:
-    """Return a layer's number; the embeddings are ``0 = emb``."""
+    """Return a layer's number, after its point if it is of one of several (see `point_layer`).
+
+    The embeddings are ``0 = emb``.
+    """
+    ((point, (number,)),) = by_point({layer: None}).items()
+    if point != RESID_POST:
+        return f"{point} {number}"
     return "0 = emb" if layer == 0 else str(layer)
 
 
 def layers_text(layers: Sequence[int]) -> str:
-    """Return layer numbers with runs shortened, such as ``0, 4-8``."""
-    numbered = groupby(enumerate(sorted(layers)), lambda pair: pair[1] - pair[0])
-    runs = [[layer for _, layer in run] for _, run in numbered]
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    """Return layer numbers with runs shortened, such as ``0, 4-8``, by point if of several."""
+    texts = []
+    for point, own in by_point(dict.fromkeys(layers)).items():
+        numbered = groupby(enumerate(sorted(own)), lambda pair: pair[1] - pair[0])
+        runs = [[layer for _, layer in run] for _, run in numbered]
+        parts = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+        texts.append(f"{point} " * (point != RESID_POST) + ", ".join(parts))
+    return ", ".join(texts)
 
 
 def neighbours(numbers: Sequence[int], among: Sequence[int]) -> list[list[int]]:

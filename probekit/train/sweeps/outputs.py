@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probekit.base.kinds import KINDS
+from probekit.errors import OptionError
 from probekit.features import FeatureView, Splits, settled_array
 from probekit.metrics.contract import padded
 from probekit.results import Record
@@ -152,11 +153,15 @@ class Outputs:
         """Return the same with a folder for each head: that for all of them, if there is one run.
 
         Raises:
-            OptionError: the head of another run would be overwritten.
+            OptionError: the head of another run would be overwritten, or one cannot be saved.
             StorageError: a head cannot be saved there.
         """
         if self.save is None:
             return self
+        if several := next((run.spec.point for run in runs if "+" in (run.spec.point or "")), None):
+            raise OptionError(
+                f"--point {several}: heads over several points cannot be saved. Leave --save out."
+            )
         heads = {run.options.key: self.save / _folder_name(run) for run in runs}
         if len(runs) == 1:
             heads = dict.fromkeys(heads, self.save)

@@ -15,8 +15,10 @@ from probekit.base.fingerprint import PluginOrigin, digest
 from probekit.base.kinds import (
     ARRAYS,
     KINDS,
+    RESID_POST,
     STREAM,
     TOKENS,
+    ReadPoint,
     parse_layers,
     stream_array,
     up_to_depth,
@@ -25,6 +27,7 @@ from probekit.base.registry import parse
 from probekit.base.selection import RANDOM, SOLVED
 from probekit.errors import DataError, OptionError
 from probekit.features import Splits, choose_array, missing_array, settled_array
+from probekit.features.pooled_tokens import read_array
 from probekit.features.sentence_groups import say_sizes
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS, DecoderSpec, check_decodes
@@ -383,32 +386,35 @@ def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, 
     Raises:
         OptionError: the model has no such layer or depth, or none of the layers asked for is left.
     """
-    layers = parse_layers(spec.layers or head.default_layers, n_blocks)
-    if spec.point is not None and spec.layers is None:  # the embeddings are of no block
+    layers, point = (
+        parse_layers(spec.layers or head.default_layers, n_blocks),
+        ReadPoint.parse(spec.point),
+    )
+    if RESID_POST not in point.names and spec.layers is None:  # the embeddings are of no block
         layers = tuple(layer for layer in layers if layer > 0)
     if spec.depth is None:
-        return layers
+        return point.layers(layers)
     if spec.depth > n_blocks:
         raise OptionError(
             f"--depth {spec.depth}: this model has {n_blocks} blocks; give 0 to {n_blocks}."
         )
     if spec.layers is not None and min(layers) > spec.depth:
         raise OptionError(f"--depth {spec.depth} leaves none of --layers {spec.layers}.")
-    return up_to_depth(layers, spec.depth)
+    return point.layers(up_to_depth(layers, spec.depth))
 
 
 def _check_stored(layers: tuple[int, ...], head: HeadSpec, splits: Splits, array: str) -> None:
     for entry in (splits.entries[split] for split in splits.labels):
         if array not in entry.arrays:
             raise DataError(f"head {head.name} reads {array!r}: {missing_array(entry, array)}")
-        stored = entry.arrays[array].layers
+        stored = read_array(entry, array, splits.point).layers
         absent = sorted(set(layers) - set(stored))
         if absent:
             layers_option = " (--layers 0:)" if array == TOKENS else ""
             remedy = f"Extract with all layers{layers_option}, or choose others with --layers."
             if head.reads == "tokens":
                 remedy = "Leave out --depth and --layers."
-            if splits.point != STREAM and absent == [0]:
+            if splits.point != STREAM and not any(absent):
                 remedy = "Layer 0, the embeddings, belongs to no block. Choose layers from 1 on."
             raise OptionError(
                 f"the head reads layer {absent[0]}, but {array!r} of {entry.path} holds layers "

@@ -355,9 +355,12 @@ class FeatureArray:
     def _layer_indices(self, layers: Sequence[int] | None) -> list[int]:
         asked = self.layers if layers is None else layers
         if unknown := [layer for layer in asked if layer not in self.layers]:
+            remedy = "Extract again with --layers to add it."
+            if unknown == [0] and "." in self.spec.name:  # at a point inside of blocks
+                remedy = "Layer 0, the embeddings, belongs to no block."
             raise OptionError(
                 f"array {self.spec.name!r}: layer {unknown[0]} is not stored; it holds layers "
-                f"{list(self.layers)}. Extract again with --layers to add it."
+                f"{list(self.layers)}. {remedy}"
             )
         return [self.layers.index(layer) for layer in asked]
 

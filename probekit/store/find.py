@@ -146,6 +146,16 @@ def find_entries(
     made = {f: (parted.get(f) or f).manifest for f in matching}
     complete = {folder: manifest for folder, manifest in made.items() if manifest is not None}
     best = _best(complete, arrays, f"{model_slug(wanted.model)} {wanted.task}")
+    more: tuple[str, ...] = ()
+    if tuple(arrays) == (TOKENS,):
+        more = ("--keep", TOKENS, "--layers", "0:")
+    if (points := keep_and_points(arrays)[1]) is not None:
+        more += ("--points", f"{RESID_POST},{points}")
+    if len(best) > 1 and more and not any({*arrays} & {*m.request["keep"]} for m in best.values()):
+        raise EntryNotFoundError(
+            f"{len(best)} entries match {wanted.model} {wanted.task} split {split}, and none holds "
+            f"{' or '.join(arrays)}. Extract again with {' '.join(more)}."
+        )
     if len(best) > 1:
         raise EntryNotFoundError(_several(best, wanted, split))
     if matching:
@@ -155,11 +165,6 @@ def find_entries(
             about = entry_found.manifest
             info_once(logger, "%s: its states were %s", entry_found.path, about.states_from)
         return entry_found
-    more: tuple[str, ...] = ()
-    if tuple(arrays) == (TOKENS,):
-        more = ("--keep", TOKENS, "--layers", "0:")
-    if (points := keep_and_points(arrays)[1]) is not None:
-        more += ("--points", f"{RESID_POST},{points}")
     raise EntryNotFoundError(_why_none(root, wanted, split, entry, of_task, folders, more))
 
 

@@ -250,6 +250,14 @@ def test_what_a_point_cannot_do_is_refused(bert, corpus, words, made, tmp_path):
         run(point="mlp_out:head=1")
     with pytest.raises(OptionError, match="--method bitfit runs the model"):
         run(point="z", method="bitfit")
+    with pytest.raises(OptionError, match="embeddings, belongs to no block"):
+        open_features(bert, corpus, "2", location_of(cache), point="z").numpy("train", 0)
+    for dtype in ("float16", "float32"):
+        extracted.run(bert, corpus, tmp_path, dtype=dtype)
+    with pytest.raises(
+        EntryNotFoundError, match=r"2 entries match .* none holds words\.z\. Extract"
+    ):
+        open_features(bert, corpus, "2", location_of(tmp_path), point="z")
     with pytest.raises((DataError, EntryNotFoundError), match=r"--points resid_post,z"):
         entry = made()
         open_features([entry], label="2", point="z").view("train")

@@ -44,8 +44,8 @@ class FinalNormalization(Normalization):
         """
         if facts.final_norm is None:
             raise OptionError(
-                "--normalize final-norm: this backbone has no final norm (BERT and RoBERTa have "
-                "none); use layernorm or standardize."
+                "--normalize final-norm: these rows have no final norm (as in BERT and RoBERTa, "
+                "and at points inside of blocks); use layernorm or standardize."
             )
         return cls(layers, facts.final_norm, facts.normed_layer)
 

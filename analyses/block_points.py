@@ -4,10 +4,10 @@ Solved probes of every layer at three points of the blocks of a model, on nine t
 stream, what attention adds to it, and what the feed-forward part adds (asked by arXiv 2604.14865
 and 2603.05280). Of each point the best layer is chosen by what chose the strength of L2, and
 compared on other sentences. Beside that, a probe of every attention head on parts of speech and on
-entities. There are three seeds of what draws its sentences, else one. Finished runs are skipped.
+entities. Models after the first read the six tasks of whole texts alone. There are three seeds of
+what draws its sentences, else one. Finished runs are skipped.
 
-The plan, of one core and a model of 6 layers: ten minutes of extraction, half an hour of points, a
-quarter of an hour of heads.
+The plan, of one core: half an hour of MiniLM, as long of MPNet.
 
     python analyses/block_points.py MODEL [MODEL ...] --data FOLDER --workers 2
 """
@@ -55,7 +55,8 @@ def main() -> None:
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
     best: list[Record] = []
     for model in args.models:
-        for task in args.tasks:
+        whole = args.models[0] == model
+        for task in [task for task in args.tasks if whole or SUBJECTS[task].of_texts]:
             rows(model, task, SUBJECTS[task], args)
             base = subject(model, task)
             seeds = SEEDS if base.fraction else SEEDS[:1]
@@ -64,8 +65,7 @@ def main() -> None:
                 best += [replace(one, head=point) for one in best_single(run(plan))]
     title = "Best layer of each point, against the residual stream"
     write(NAME, ["# Points of a block", INTRODUCTION, judged(title, best, RESID_POST)])
-    for model in args.models:
-        draw_heads(model, run, args)
+    draw_heads(args.models[0], run, args)
 
 
 def rows(model: str, task: str, of: Subject, args: argparse.Namespace) -> None:

@@ -107,7 +107,7 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     own = ("--cache", str(args.work / "compute_dtype"))  # as these are
     yield (_path("compute_dtype.py"), small, str(args.data), *own)
     own = ("--cache", str(args.work / "block_points"))  # entries of several points
-    yield (_path("block_points.py"), small, "--data", str(args.data), *workers, *own)
+    yield (_path("block_points.py"), small, larger, "--data", str(args.data), *workers, *own)
     rates = (f"{small}:conll:ner", f"{larger}:conll:ner", f"{decoder}:atis")
     texts = [f"{model}:glue/{name}" for model in (small, larger, decoder) for name in TEXTS]
     words_of = (f"{small}:conll:ner", f"{small}:conll:chunk", f"{larger}:conll:ner")

@@ -18,6 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.documents.code_blocks import blocks
 
+SETTINGS = {"HF_HUB_OFFLINE": "1", "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
+
 
 def run(page: Path) -> None:
     """Run a page; an error ends it, and says which block it is of."""
@@ -43,6 +45,5 @@ def run(page: Path) -> None:
 
 
 if __name__ == "__main__":
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    os.environ |= {"HF_HUB_OFFLINE": "1", "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
+    os.environ |= SETTINGS
     run(Path(sys.argv[1]))

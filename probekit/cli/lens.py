@@ -69,21 +69,13 @@ def lens(
     al. 2026). For a TEXT, prints the top token at each position and layer.
     """
     from probekit.measures.lenses import lens as measure
-    from probekit.measures.text_lens import lens_of_text
-    from probekit.page.report_page import check_report
-    from probekit.page.token_page import write_lens_page
-    from probekit.results.lens_scores import lens_table, text_table
+    from probekit.results.lens_scores import lens_table
 
     shared: dict[str, Any] = {"lens": lens, "layers": layers, "device": device}
     if task is not None and len(task.split()) > 1 and not os.path.exists(task):
         if save is not None:
             raise OptionError("--save is for a task: nothing is fitted on a text. Leave it out.")
-        if page is not None:
-            check_report(page)
-        predicted = lens_of_text(model, task, **shared)
-        if page is not None:
-            write_lens_page(page, predicted)
-        _print(predicted, text_table(predicted), json=json)
+        _read_text(model, task, page, shared, json=json)
         return
     if page is not None:
         raise OptionError("--page shows a text: give a quoted one in place of the task.")
@@ -91,6 +83,23 @@ def lens(
     model, task, location = at_entry(model, task, cache)
     found = measure(model, task, **shared, location=location, progress=progress_wanted())
     _print(found, lens_table(found), json=json)
+
+
+def _read_text(
+    model: str, text: str, page: Path | None, options: dict[str, Any], *, json: bool
+) -> None:
+    """Print what each layer predicts at each position of a text, and write the page of it."""
+    from probekit.measures.text_lens import lens_of_text
+    from probekit.page.report_page import check_report
+    from probekit.page.token_page import write_lens_page
+    from probekit.results.lens_scores import text_table
+
+    if page is not None:
+        check_report(page)
+    predicted = lens_of_text(model, text, **options)
+    if page is not None:
+        write_lens_page(page, predicted)
+    _print(predicted, text_table(predicted), json=json)
 
 
 def _print(found: "LensScores | TextPredictions", table: "Table", *, json: bool) -> None:

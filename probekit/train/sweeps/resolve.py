@@ -12,17 +12,7 @@ import torch
 from jaxtyping import Int64
 
 from probekit.base.fingerprint import PluginOrigin, digest
-from probekit.base.kinds import (
-    ARRAYS,
-    KINDS,
-    RESID_POST,
-    STREAM,
-    TOKENS,
-    ReadPoint,
-    parse_layers,
-    stream_array,
-    up_to_depth,
-)
+from probekit.base.kinds import ARRAYS, KINDS, STREAM, TOKENS, stream_array
 from probekit.base.registry import parse
 from probekit.base.selection import RANDOM, SOLVED
 from probekit.errors import DataError, OptionError
@@ -48,7 +38,7 @@ from probekit.train.solving.solved_stream import SOLVER_STEPS
 from probekit.train.sweeps.fitting import SavedStart, open_start, settle_fit, solver_of
 from probekit.train.sweeps.run_options import Origin, Start, Tuning
 from probekit.train.sweeps.run_views import count_units, fitted_and_judging, sample, train_view
-from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
+from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec, choose_layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,29 +368,6 @@ def _bound_head(spec: TrainSpec, splits: Splits, config: Mapping[str, Any]) -> H
             "last layer. Choose another head, or leave --point out."
         )
     return head
-
-
-def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, ...]:
-    """Return the layers that a head reads: published or asked for, cut to the depth.
-
-    Raises:
-        OptionError: the model has no such layer or depth, or none of the layers asked for is left.
-    """
-    layers, point = (
-        parse_layers(spec.layers or head.default_layers, n_blocks),
-        ReadPoint.parse(spec.point),
-    )
-    if RESID_POST not in point.names and spec.layers is None:  # the embeddings are of no block
-        layers = tuple(layer for layer in layers if layer > 0)
-    if spec.depth is None:
-        return point.layers(layers)
-    if spec.depth > n_blocks:
-        raise OptionError(
-            f"--depth {spec.depth}: this model has {n_blocks} blocks; give 0 to {n_blocks}."
-        )
-    if spec.layers is not None and min(layers) > spec.depth:
-        raise OptionError(f"--depth {spec.depth} leaves none of --layers {spec.layers}.")
-    return point.layers(up_to_depth(layers, spec.depth))
 
 
 def _check_stored(layers: tuple[int, ...], head: HeadSpec, splits: Splits, array: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import parse_layers
+from probekit.base.kinds import RESID_POST, ReadPoint, parse_layers, up_to_depth
 from probekit.base.numbers import parse_seeds
 from probekit.base.registry import choose, flag, normal_form
 from probekit.base.selection import HELD_OUT, SEARCH, SOLVED
@@ -14,6 +14,7 @@ from probekit.errors import OptionError
 from probekit.probe.decoders import DECODERS
 from probekit.probe.fitters import AUTO, FITTERS, solves
 from probekit.probe.heads import HEADS
+from probekit.probe.heads.contract import HeadSpec
 from probekit.probe.model_parts import WEIGHTS
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.probe.token_heads import TOKEN_HEADS
@@ -299,3 +300,26 @@ def depths(n_blocks: int, every: int = 1, layers: str | None = None) -> Sequence
         if not chosen:
             raise OptionError(f"--every {every} leaves none of --layers {layers}.")
     return sorted(chosen)
+
+
+def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, ...]:
+    """Return the layers that a head reads: published or asked for, cut to the depth.
+
+    Raises:
+        OptionError: the model has no such layer or depth, or none of the layers asked for is left.
+    """
+    layers, point = (
+        parse_layers(spec.layers or head.default_layers, n_blocks),
+        ReadPoint.parse(spec.point),
+    )
+    if RESID_POST not in point.names and spec.layers is None:  # the embeddings are of no block
+        layers = tuple(layer for layer in layers if layer > 0)
+    if spec.depth is None:
+        return point.layers(layers)
+    if spec.depth > n_blocks:
+        raise OptionError(
+            f"--depth {spec.depth}: this model has {n_blocks} blocks; give 0 to {n_blocks}."
+        )
+    if spec.layers is not None and min(layers) > spec.depth:
+        raise OptionError(f"--depth {spec.depth} leaves none of --layers {spec.layers}.")
+    return point.layers(up_to_depth(layers, spec.depth))

@@ -34,7 +34,7 @@ from probekit.store import Entry
 SKIPPED = 16
 """Positions at the start of a text that are neither read from nor to."""
 
-_TOKENS = 4_096
+_TOKENS = 1_024
 """Subwords of a pass, in which a text stands beside itself: once for each row of a Jacobian."""
 
 _PAUSE = 1.0

@@ -288,13 +288,18 @@ def keep_and_points(names: Iterable[str]) -> tuple[str, str | None]:
 
 
 STRIDE = 1_000
-"""Layer i of the point at place n of ``POINTS`` is layer ``STRIDE * n + i`` of a head over several
-points: 3 of the residual stream, 1003 of what attention adds."""
+"""Layer i of what attention adds is layer ``STRIDE + i`` of a head over several points, and so on.
+
+The residual stream comes last there, so that a head's last layer is the model's.
+"""
+
+_PLACES = (RESID_POST, *[point for point in POINTS if point != RESID_POST], RESID_POST)
+"""By the thousands of a number: those of a head over one point have none."""
 
 
 def point_layer(point: str, layer: int) -> int:
     """Return the number of a layer among the layers of several points."""
-    return STRIDE * [*POINTS].index(point) + layer
+    return STRIDE * (len(_PLACES) - 1 - _PLACES[::-1].index(point)) + layer
 
 
 def by_point(values: Mapping[int, Value]) -> dict[str, dict[int, Value]]:
@@ -302,7 +307,7 @@ def by_point(values: Mapping[int, Value]) -> dict[str, dict[int, Value]]:
     found: dict[str, dict[int, Value]] = {}
     for number, value in values.items():
         place, layer = divmod(number, STRIDE)
-        found.setdefault([*POINTS][place], {})[layer] = value
+        found.setdefault(_PLACES[place], {})[layer] = value
     return found
 
 
@@ -369,12 +374,13 @@ class ReadPoint:
         """
         if len(self.names) == 1:
             return tuple(layers)
-        return tuple(
+        numbers = (
             point_layer(point, layer)
             for point in self.names
             for layer in layers
             if layer or point == RESID_POST
         )
+        return tuple(sorted(numbers))
 
     def columns(self, width: int, n_heads: int | None, where: str) -> slice:
         """Return which columns of a width are read.

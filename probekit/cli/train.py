@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from probekit.base.kinds import RESID_POST, ReadPoint
 from probekit.base.registry import Panel
 from probekit.cli import arguments
 from probekit.cli.output import progress_wanted
@@ -58,7 +59,7 @@ def _carry_out(
     target.check_cached(asked)
     plan = make_plan(target, shared, asked, head=head, depths=depths)
     if by_depth:  # the embeddings are of no block, so other points begin at depth 1
-        plan = [spec for spec in plan if spec.depth != 0 or spec.point is None]
+        plan = [s for s in plan if s.depth != 0 or RESID_POST in ReadPoint.parse(s.point).names]
     from probekit.train.sweeps.run import sweep  # with torch
 
     out = shared.out or target.default_out(first_label(asked))

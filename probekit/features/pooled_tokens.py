@@ -75,14 +75,14 @@ class PointRows(FeatureArray):
         """Keep the array of each point; all have the same rows and width."""
         first = next(iter(arrays.values()))
         layers = [point_layer(point, n) for point, own in arrays.items() for n in own.layers]
-        super().__init__(replace(first.spec, layers=tuple(layers)), ())
+        super().__init__(replace(first.spec, layers=tuple(sorted(layers))), ())
         self.arrays, self.dtype = arrays, first.dtype
 
     def read(
         self, rows: RowNumbers, layers: Sequence[int] | None = None, out: Tensor | None = None
     ) -> Float[Tensor, "rows layers dim"]:
         """Return rows of layers as `FeatureArray.read` does."""
-        wanted = self.layers if layers is None else layers
+        wanted = [self.layers[index] for index in self._layer_indices(layers)]
         result = self.empty(len(self._wanted(rows)), len(wanted)) if out is None else out
         for array, own, places in self._apart(wanted):
             result[:, places] = array.read(rows, own)

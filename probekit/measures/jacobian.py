@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from filelock import FileLock, Timeout
 from jaxtyping import Float, Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from probekit.backbone.model import Backbone, load_again
 from probekit.base.fingerprint import digest
@@ -27,8 +27,8 @@ from probekit.base.numbers import numpy_generator
 from probekit.base.replacing import matching, replacing, scratch
 from probekit.data.batches import TokenBatch
 from probekit.data.encoded import encoded_of
-from probekit.errors import BackboneError, DataError
-from probekit.measures.lens_maps import JACOBIAN, JACOBIANS, Lens
+from probekit.errors import BackboneError, DataError, OptionError, StorageError
+from probekit.measures.lens_maps import DAMAGE, JACOBIAN, JACOBIANS, PARAMETERS, Lens
 from probekit.store import Entry
 
 SKIPPED = 16
@@ -36,6 +36,8 @@ SKIPPED = 16
 
 _TOKENS = 1_024
 """Subwords of a pass, in which a text stands beside itself: once for each row of a Jacobian."""
+
+_LARGEST = torch.finfo(torch.float16).max
 
 _PAUSE = 1.0
 """Seconds between looks at what other processes have finished."""
@@ -66,6 +68,8 @@ def fit_jacobian(
     Raises:
         BackboneError: the model is not causal, or not the one that made the entry.
         DataError: no text is long enough.
+        OptionError: another lens lies in ``save``.
+        StorageError: what lies there of a fit that was stopped is damaged.
     """
     about = {**entry.manifest.model_info, "apart": None}
     if not about["causal"]:
@@ -76,6 +80,7 @@ def fit_jacobian(
     texts, layers = _drawn(entry, rows, seed), range(1, entry.manifest.n_blocks)
     with scratch() if save is None else nullcontext(save) as folder:
         work = _SharedSums(folder, digest([entry.manifest.key, rows, seed]), len(texts))
+        work.check_free()
         backbone: Backbone | None = None
         with ProgressBar(total=len(texts), desc="lens", unit="text", shown=progress) as bar:
             for number in work.unfinished():
@@ -152,7 +157,11 @@ def _of_text(
 def _trained_embeddings(backbone: Backbone) -> Iterator[None]:
     """Let gradients reach the embeddings of a model whose weights take none."""
     embeddings = backbone.model.get_input_embeddings()
-    with embeddings.register_forward_hook(lambda module, given, made: made.requires_grad_()):
+
+    def trained(module: nn.Module, given: object, made: Tensor) -> Tensor:
+        return made.requires_grad_().clone()  # which some models scale in place
+
+    with embeddings.register_forward_hook(trained):
         yield
 
 
@@ -171,6 +180,16 @@ class _SharedSums:
         self._folder = folder / f"jacobian-{key[:12]}"
         self._own = self._folder / f"{uuid4().hex}.sum"
         self._sum, self._added = torch.zeros(()), list[int]()
+
+    def check_free(self) -> None:
+        """Check that no other lens lies where this one is to lie.
+
+        Raises:
+            OptionError: one does.
+        """
+        place = self._result.parent
+        if (place / PARAMETERS).exists() or (self._result.exists() and not self._is_complete()):
+            raise OptionError(f"--save {place}: another lens lies there. Choose another folder.")
 
     def unfinished(self) -> Iterator[int]:
         """Yield each text that no process has finished, while no other has it."""
@@ -199,9 +218,11 @@ class _SharedSums:
             layers: their numbers; those of blocks, which the file has, count from 0.
         """
         sums = [part["sum"] for part in self._parts()]
+        self.check_free()
         if not self._is_complete():  # so that these were there until now
             mean = torch.stack(sums).sum(0) / self._n_texts
-            jacobians = {n - 1: one.half() for n, one in zip(layers, mean, strict=True)}
+            dtype = torch.float16 if mean.abs().max() < _LARGEST else torch.float32
+            jacobians = {n - 1: one.to(dtype) for n, one in zip(layers, mean, strict=True)}
             about = {"n_prompts": self._n_texts, "d_model": mean.shape[-1], "key": self._key}
             with replacing(self._result) as made:
                 torch.save({"J": jacobians, "source_layers": list(jacobians), **about}, made)
@@ -212,14 +233,18 @@ class _SharedSums:
         return [] if self._is_complete() else sorted(set(range(self._n_texts)) - done)
 
     def _is_complete(self) -> bool:
-        if not self._result.exists():
+        try:
+            found = torch.load(self._result, weights_only=True, mmap=True)
+        except (*DAMAGE, OSError):  # no file, or one of another program
             return False
-        found = torch.load(self._result, weights_only=True, mmap=True)
         return isinstance(found, dict) and found.get("key") == self._key
 
     def _parts(self) -> list[dict[str, Any]]:
         parts = []
         for file in matching(self._folder, "*.sum"):
-            with suppress(FileNotFoundError):  # another process has completed the lens
+            try:
                 parts.append(torch.load(file, weights_only=True, mmap=True))
+            except (*DAMAGE, OSError) as error:
+                if file.exists():  # else another process has completed the lens
+                    raise StorageError(f"{file} is damaged ({error}). Remove it.") from error
         return parts

@@ -26,13 +26,13 @@ from probekit.errors import MissingFileError, OptionError
 
 LOGIT, TUNED, JACOBIAN = "logit", "tuned", "jacobian"
 
-_PARAMETERS, _ABOUT = "params.pt", "config.json"
+PARAMETERS, _ABOUT = "params.pt", "config.json"
 """Files of a lens as the package tuned-lens writes them."""
 
 JACOBIANS = "jacobian_lens.pt"
 """File of a lens as the package jlens writes it."""
 
-_DAMAGE = (
+DAMAGE = (
     pickle.UnpicklingError, SafetensorError, KeyError, ValueError, TypeError, AttributeError,
     RuntimeError, EOFError, IsADirectoryError,
 )  # fmt: skip
@@ -101,7 +101,7 @@ class Lens:
             "base_model_name_or_path": model, "d_model": dim, "num_hidden_layers": n_blocks,
             "bias": True, "lens_type": "linear_tuned_lens",
         }  # fmt: skip
-        with replacing(folder / _PARAMETERS) as made:
+        with replacing(folder / PARAMETERS) as made:
             torch.save(state, made)
         with replacing(folder / _ABOUT) as made:
             made.write_text(json.dumps(about, indent=1), encoding="utf-8")
@@ -131,14 +131,14 @@ class Lens:
         """
         path = Path(place)
         if path.is_dir():
-            path /= JACOBIANS if (path / JACOBIANS).exists() else _PARAMETERS
-        tuned = path.name == _PARAMETERS
+            path /= JACOBIANS if (path / JACOBIANS).exists() else PARAMETERS
+        tuned = path.name == PARAMETERS
         try:
             state = load_file(path) if path.suffix == ".safetensors" else _unpickled(path)
             lens = _tuned(state, dim) if tuned else cls.of_jacobians(LOGIT, _jacobians(state))
         except (FileNotFoundError, NotADirectoryError):
             raise MissingFileError(f"--lens {place}: there is no {path}.") from None
-        except _DAMAGE as error:
+        except DAMAGE as error:
             what = "tuned" if tuned else "Jacobian"
             raise OptionError(f"--lens {place}: {path} is no {what} lens ({error}).") from None
         shapes = {(*weight.shape, *bias.shape) for weight, bias in lens.translators.values()}
@@ -174,11 +174,21 @@ def _jacobians(state: Mapping[Any, Any]) -> dict[int, Tensor]:
     """Return the Jacobians of a file by layer: of block n, whose output layer n + 1 is.
 
     They are under ``J`` (jlens) or ``parameters.jacobians`` (jpp_lens), or tensors of their own
-    whose names end in the number of the block.
+    with the number of the block in their names.
+
+    Raises:
+        ValueError: there are none, several of a block, or some of another kind of number.
     """
     state = state.get("J") or state.get("parameters", {}).get("jacobians") or state
-    numbers = {key: re.search(r"\d+$", str(key)) for key in state}
-    return {int(number[0]) + 1: state[key] for key, number in numbers.items() if number}
+    blocks: dict[int, Tensor] = {}
+    for key, jacobian in state.items():
+        if number := re.fullmatch(r"[^-\d]*(\d+)(\.weight)?", str(key)):
+            if int(number[1]) in blocks or not jacobian.is_floating_point():
+                raise ValueError(f"{key!r} is a second map of its block, or no real numbers")
+            blocks[int(number[1])] = jacobian
+    if not blocks:
+        raise ValueError("it holds no map of a block")
+    return {block + 1: jacobian for block, jacobian in blocks.items()}
 
 
 def named_lens(lens: str | Lens, n_blocks: int, dim: int) -> Lens:

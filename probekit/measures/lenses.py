@@ -22,7 +22,15 @@ from probekit.base.registry import PathName
 from probekit.errors import DataError, EntryError, OptionError
 from probekit.features import FeatureView, Location, Splits, open_features
 from probekit.measures.jacobian import fit_jacobian
-from probekit.measures.lens_maps import JACOBIAN, LOGIT, TUNED, Lens, Translator, named_lens
+from probekit.measures.lens_maps import (
+    JACOBIAN,
+    JACOBIANS,
+    LOGIT,
+    TUNED,
+    Lens,
+    Translator,
+    named_lens,
+)
 from probekit.measures.logit_reader import LogitReader
 from probekit.measures.measured_rows import drawn_places
 from probekit.probe.model_parts import KeptBackbone
@@ -127,10 +135,14 @@ def lens(
     elif folder is not None:
         raise OptionError("--save writes a lens that is fitted: give --lens tuned or jacobian.")
     if lens == JACOBIAN:
+        if layers != "all" and 0 in chosen:
+            raise OptionError(f"--layers {layers}: a Jacobian lens has maps from layer 1 on.")
         lens = fit_jacobian(
             fitted.view.entry, rows=rows, seed=seed, save=folder, device=device, progress=progress
         )
     elif lens == TUNED:
+        if folder is not None and (folder / JACOBIANS).exists():
+            raise OptionError(f"--save {folder}: another lens lies there. Choose another folder.")
         with ProgressBar(total=len(chosen), desc="lens", unit="layer", shown=progress) as bar:
             lens, strengths = _solve(fitted, chosen, rows, seed, lambda: bar.report(1))
         if folder is not None:

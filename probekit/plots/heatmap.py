@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from probekit.base.kinds import RESID_POST, Value, by_point
+from probekit.base.kinds import STRIDE, Value, by_point
 from probekit.plots.naming import line_length, wrap_phrases, wrap_words
 from probekit.plots.style import (
     COLUMN_WIDTH,
@@ -103,9 +103,8 @@ def rows_by_point(rows: Mapping[str, Mapping[int, Value]]) -> dict[str, dict[int
     """Return rows of values by layer; one over several points becomes a row for each."""
     found = {}
     for name, row in rows.items():
-        apart = by_point(row)
-        for point, values in apart.items():
-            found[name if point == RESID_POST and len(apart) == 1 else f"{name}, {point}"] = values
+        for point, values in by_point(row).items():
+            found[f"{name}, {point}" if max(row) >= STRIDE else name] = values
     return found
 
 

@@ -65,12 +65,11 @@ class _Panel:
         Raises:
             RecordError: a row would average over more than seeds.
         """
-        named = rows_by_point(
-            {
-                name: mean_values(group, measure.shown, " ".join(name.split()))
-                for name, group in self.rows.items()
-            }
-        )
+        of_heads = {
+            name: mean_values(group, measure.shown, " ".join(name.split()))
+            for name, group in self.rows.items()
+        }
+        named = rows_by_point(of_heads)
         means = named.values()
         values = layer_values([{n: m.mean for n, m in row.items()} for row in means], self.top)
         halves = layer_values(
@@ -78,7 +77,9 @@ class _Panel:
             self.top,
         )
         if measure is RAW_WEIGHTS:  # sizes of heads have nothing to do with each other
-            largest = np.nanmax(np.abs(values), axis=1, keepdims=True)
+            sizes = {n: max(abs(m.mean) for m in row.values()) for n, row in of_heads.items()}
+            every = {name: dict.fromkeys(row, sizes[name]) for name, row in of_heads.items()}
+            largest = np.array([[max(row.values())] for row in rows_by_point(every).values()])
             values, halves = (
                 each / np.where(largest > 0, largest, 1.0) for each in (values, halves)
             )

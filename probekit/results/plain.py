@@ -28,7 +28,7 @@ def truth(value: Any) -> bool:
 
 
 _WHOLE = 2**63
-_LAYERS = 2**12
+_LAYERS = 2**13
 """Above these nothing counts that a run has; so no reader of records counts up to them."""
 
 

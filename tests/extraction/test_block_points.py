@@ -171,12 +171,16 @@ def test_a_head_reads_several_points_at_once(bert, corpus, words, tmp_path, how)
         train, _ = entries_of(bert, corpus, cache, ("train", "dev"), points=EVERY, **how)
     features = open_features(bert, corpus, "2", location_of(cache), point=BOTH)
     view = features.view("train")
-    assert view.array.layers == (0, 1, 2, 3, 1001, 1002, 1003)
+    assert view.array.layers == (1001, 1002, 1003, 5000, 5001, 5002, 5003)
     stream, added = (train.arrays[name].read(view.rows) for name in ("words", "words.attn_out"))
-    assert torch.equal(view.array.read(view.rows), torch.cat([stream, added], 1))
-    mixed = view.array.read(view.rows[3:9], [1003, 0, 1001])
+    assert torch.equal(view.array.read(view.rows), torch.cat([added, stream], 1))
+    mixed = view.array.read(view.rows[3:9], [1003, 5000, 1001])
     assert torch.equal(mixed, torch.stack([added[3:9, 2], stream[3:9, 0], added[3:9, 0]], 1))
-    stored = view.array.read_stored(view.rows[:4], [2, 1002]).values
+    assert np.array_equal(features.numpy("train", 1003).X, added[:, 2].float().numpy())
+    for layers in ([3], [1000], [-1], [5004]):
+        with pytest.raises(OptionError, match="is not stored; it holds layers"):
+            view.array.read(view.rows, layers)
+    stored = view.array.read_stored(view.rows[:4], [5002, 1002]).values
     assert torch.equal(stored, torch.stack([stream[:4, 2], added[:4, 1]]))
     every = sweep(
         [spec_of(bert, corpus, point=BOTH, l2=1.0, **own)
@@ -184,10 +188,10 @@ def test_a_head_reads_several_points_at_once(bert, corpus, words, tmp_path, how)
         out=tmp_path / "r.jsonl", location=location_of(cache), predictions=True,
     )  # fmt: skip
     assert [record.spec["point"] for record in every] == ["resid_post+attn_out"] * 3
-    assert tuple(every[1].weights) == (1, 2, 3, 1001, 1002, 1003) == every[0].layers
-    assert every[2].layers == (1, 2, 1001, 1002)
+    assert tuple(every[1].weights) == (1001, 1002, 1003, 5001, 5002, 5003) == every[0].layers
+    assert every[2].layers == (1001, 1002, 5001, 5002)
     table = done("table", tmp_path / "r.jsonl", "--of", "weights", "--where", "depth=none").out
-    assert "attn_out 3" in table
+    assert "attn_out 3" in table and "resid_post 1" in table
     if how:
         return
     rows = torch.cat([stream[:, 1:], added], 1).float().mean(1).numpy()
@@ -208,6 +212,13 @@ def test_rows_of_a_figure_are_points(bert, corpus, words, tmp_path):
     assert sum(row.endswith(", resid_post") for row in rows) == 1
     assert sum(row.endswith(", attn_out") for row in rows) == 1 and len(rows) == 3
     assert figure.axes[0].get_xlim() == (-0.5, 3.5), "layers are numbered as blocks are"
+    raw, drawn = records[0].raw_weights, plot_weights(records[:1], raw=True)
+    largest = max(map(abs, raw.values()))
+    (mesh,) = [one for one in drawn.axes[0].collections if one.get_array() is not None]
+    values = np.ma.filled(mesh.get_array(), np.nan)
+    expected = {place: value / largest for place, value in raw.items()}
+    assert values[0, 1:] == pytest.approx([expected[1000 + n] for n in (1, 2, 3)])
+    assert values[1, 1:] == pytest.approx([expected[5000 + n] for n in (1, 2, 3)])
 
 
 def test_what_several_points_cannot_do_is_refused(bert, corpus, words, tmp_path):
@@ -216,9 +227,16 @@ def test_what_several_points_cannot_do_is_refused(bert, corpus, words, tmp_path)
     with pytest.raises(OptionError, match=r"resid_post is 32 wide, mlp_act is 64 wide"):
         sweep([spec_of(bert, corpus, point="mlp_act+resid_post")], **sweeping)
     with pytest.raises(OptionError, match=r"cannot be saved\. Leave --save out"):
-        sweep([spec_of(bert, corpus, point=BOTH)], save=tmp_path / "head", **sweeping)
+        sweep([spec_of(bert, corpus, point=BOTH, head="mean")], save=tmp_path / "head", **sweeping)
     with pytest.raises(UnknownNameError, match="unknown point 'z:head=1'"):
         spec_of(bert, corpus, point="z:head=1+attn_out")
+    with pytest.raises(OptionError, match="head last reads one layer"):
+        sweep([spec_of(bert, corpus, point=BOTH, head="last")], **sweeping)
+    with pytest.raises(OptionError, match="--ablate mean for heads over several"):
+        sweep([spec_of(bert, corpus, point=BOTH, head="p32", l2=1.0)], ablate="refit", **sweeping)
+    with pytest.raises(OptionError, match="the embeddings, belongs to no block"):
+        spec = spec_of(bert, corpus, point="attn_out+z", layers="0", head="mean")
+        sweep([spec], **sweeping)
 
 
 @pytest.mark.parametrize("point", ["z:head=1", "mlp_out"])

@@ -16,7 +16,7 @@ from transformers import (
 
 from probekit import Location, lens, lens_of_text
 from probekit.data.encoded import encoded_of
-from probekit.errors import BackboneError, DataError, MissingFileError, OptionError
+from probekit.errors import BackboneError, DataError, MissingFileError, OptionError, StorageError
 from probekit.measures import jacobian
 from probekit.measures.lens_maps import Lens
 from tests import tiny
@@ -159,11 +159,14 @@ def test_published_forms_are_read(form, tmp_path):
 
 
 def test_what_is_no_lens_is_said(tmp_path):
-    for name, content in (
-        ("list.pt", [1]),
-        ("empty.pt", {}),
-        ("deep.pt", {"J": {9: torch.eye(8)}}),
-    ):
+    odd = {
+        "list.pt": [1], "empty.pt": {}, "deep.pt": {"J": {9: torch.eye(8)}},
+        "negative.pt": {"J": {-1: torch.eye(8)}},
+        "twice.pt": {"J.0": torch.eye(8), "K.0": torch.eye(8)}, "of-list.pt": {"J": [torch.eye(8)]},
+        "complex.pt": {"J": {0: torch.eye(8, dtype=torch.complex64)}},
+        "heads.pt": {"layers.0.head.1": torch.eye(8), "layers.0.head.2": torch.eye(8)},
+    }  # fmt: skip
+    for name, content in odd.items():
         torch.save(content, tmp_path / name)
         with pytest.raises(OptionError, match=r"is no Jacobian lens|fitted on this model"):
             Lens.load(tmp_path / name, 4, 8)
@@ -220,6 +223,39 @@ def test_processes_share_the_texts(cached, tmp_path, monkeypatch):
     for layer, (weight, _) in whole.translators.items():
         assert torch.allclose(weight, made.translators[layer][0], atol=1e-3)
     assert [file.name for file in tmp_path.iterdir()] == ["jacobian_lens.pt"]
+
+
+def test_no_other_lens_is_overwritten(cached, texts, tmp_path):
+    folder, entry, location = cached("llama")
+    for name, content in (("pub", {"J": {0: torch.eye(32)}}), ("odd", [1])):
+        (tmp_path / name).mkdir()
+        torch.save(content, tmp_path / name / "jacobian_lens.pt")
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "jacobian_lens.pt").write_text("no lens")
+    (tmp_path / "tuned").mkdir()
+    (tmp_path / "tuned" / "params.pt").touch()
+    for name in ("pub", "odd", "text", "tuned"):
+        with pytest.raises(OptionError, match="another lens lies there"):
+            fitted(entry, save=tmp_path / name)
+    with pytest.raises(OptionError, match="another lens lies there"):
+        lens(folder, texts, lens="tuned", rows=None, location=location, save=tmp_path / "pub")
+    with pytest.raises(OptionError, match="has maps from layer 1 on"):
+        lens(folder, texts, lens="jacobian", layers="0,1", location=location)
+
+
+def test_sums_that_are_damaged_are_named(cached, tmp_path, monkeypatch):
+    _, entry, _ = cached("llama")
+    key = jacobian.digest([entry.manifest.key, None, 0])[:12]
+    damaged = tmp_path / f"jacobian-{key}" / "0.sum"
+    damaged.parent.mkdir()
+    for content in (b"", b"no sum"):
+        damaged.write_bytes(content)
+        with pytest.raises(StorageError, match=r"0\.sum is damaged .* Remove it"):
+            fitted(entry, save=tmp_path)
+    damaged.unlink()
+    huge = lambda backbone, ids, layers: torch.full((len(layers), 32, 32), 1e6)  # noqa: E731
+    monkeypatch.setattr(jacobian, "_of_text", huge)
+    assert (fitted(entry, save=tmp_path).translators[2][0] > 9e5).all(), "too large for half"
 
 
 def test_rows_choose_texts(cached):

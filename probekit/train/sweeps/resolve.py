@@ -362,6 +362,11 @@ def _bound_head(spec: TrainSpec, splits: Splits, config: Mapping[str, Any]) -> H
         check_reads_rows(head, token_head)
     elif token_head is not None:
         head = OverTokens(head=head, token_head=token_head)
+    if head.name == "last" and len(splits.point.names) > 1:
+        raise OptionError(
+            f"--point {splits.point}: head last reads one layer. Give a head that reads several, "
+            "such as --head p32 or --head mean."
+        )
     if head.reads == "tokens" and splits.point != STREAM:
         raise OptionError(
             f"--point {splits.point}: head {head.name} goes on from the residual stream of the "

@@ -315,11 +315,20 @@ def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, 
     if RESID_POST not in point.names and spec.layers is None:  # the embeddings are of no block
         layers = tuple(layer for layer in layers if layer > 0)
     if spec.depth is None:
-        return point.layers(layers)
+        return _of_points(spec, point.layers(layers))
     if spec.depth > n_blocks:
         raise OptionError(
             f"--depth {spec.depth}: this model has {n_blocks} blocks; give 0 to {n_blocks}."
         )
     if spec.layers is not None and min(layers) > spec.depth:
         raise OptionError(f"--depth {spec.depth} leaves none of --layers {spec.layers}.")
-    return point.layers(up_to_depth(layers, spec.depth))
+    return _of_points(spec, point.layers(up_to_depth(layers, spec.depth)))
+
+
+def _of_points(spec: TrainSpec, layers: tuple[int, ...]) -> tuple[int, ...]:
+    if not layers:
+        raise OptionError(
+            f"--point {spec.point}: layer 0, the embeddings, belongs to no block. Choose layers "
+            "from 1 on."
+        )
+    return layers

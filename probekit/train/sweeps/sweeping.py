@@ -139,6 +139,11 @@ class Sweeping:
                 f"--ablate {BY_REFIT} refits the head on fewer layers, which a run that starts "
                 f"from a saved head cannot do: give --ablate {BY_MEAN}, which refits nothing."
             )
+        if way == BY_REFIT and any("+" in (run.spec.point or "") for run in several):
+            raise OptionError(
+                f"--ablate {BY_REFIT} refits the head on fewer layers of one point: give --ablate "
+                f"{BY_MEAN} for heads over several."
+            )
         if alone:
             logger.info("--ablate: %s reads a single layer, so none is left out.", ", ".join(alone))
 

@@ -78,8 +78,8 @@ def plot_attention(
     )
     panels = given_axes(ax, list(grids), look) or figure.axes
     for axes, grid in zip(panels, grids.values(), strict=False):
-        heights = grid.row_heights[: 2 if _BEFORE in grid.names else 1]
-        axes.axhline(sum(heights), color="black", linewidth=0.8)
+        overall = [name == _ALL or name.startswith(f"{_ALL}, ") for name in grid.names]
+        axes.axhline(sum(grid.row_heights[: sum(overall)]), color="black", linewidth=0.8)
     return figure
 
 

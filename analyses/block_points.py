@@ -1,13 +1,13 @@
-"""Are attention or feed-forward outputs read better than the residual stream; which heads know it?
+"""Are attention and feed-forward outputs easier to read than the residual stream, and which heads?
 
 Solved probes of every layer at three points of the blocks of a model, on nine tasks: the residual
 stream, what attention adds to it, and what the feed-forward part adds (asked by arXiv 2604.14865
 and 2603.05280). Of each point the best layer is chosen by what chose the strength of L2, and
 compared on other sentences. Beside that, a probe of every attention head on parts of speech and on
-entities. Models after the first read the six tasks of whole texts alone. There are three seeds of
-what draws its sentences, else one. Finished runs are skipped.
+entities. Models after the first read the six tasks of whole texts alone. Tasks whose
+sentences are drawn have three seeds, others one. Finished runs are skipped.
 
-The plan, of one core: half an hour of MiniLM, as long of MPNet.
+On one core: half an hour for MiniLM, an hour for MPNet.
 
     python analyses/block_points.py MODEL [MODEL ...] --data FOLDER --workers 2
 """
@@ -55,9 +55,9 @@ def main() -> None:
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
     best: list[Record] = []
     for model in args.models:
-        whole = args.models[0] == model
-        for task in [task for task in args.tasks if whole or SUBJECTS[task].of_texts]:
-            rows(model, task, SUBJECTS[task], args)
+        is_first = args.models[0] == model
+        for task in [task for task in args.tasks if is_first or SUBJECTS[task].of_texts]:
+            extract_points(model, task, SUBJECTS[task], args)
             base = subject(model, task)
             seeds = SEEDS if base.fraction else SEEDS[:1]
             for point in POINTS:
@@ -68,7 +68,7 @@ def main() -> None:
     draw_heads(args.models[0], run, args)
 
 
-def rows(model: str, task: str, of: Subject, args: argparse.Namespace) -> None:
+def extract_points(model: str, task: str, of: Subject, args: argparse.Namespace) -> None:
     """Extract the points of a task, and the attention heads of those that have a figure."""
     points = (*POINTS, "z") if task in OF_HEADS else POINTS
     limit = of.first if of.first and is_decoder(model) else of.limit

@@ -1,11 +1,11 @@
-"""Where SmolLM2-135M decides on the next token of WikiText-2, by three lenses.
+"""Where a decoder settles on the next token of WikiText-2, by three lenses.
 
 A token is settled at a layer if the layer's most probable token is the last layer's there and at
 all later layers. The same rows of test are read by the logit lens, by a tuned lens and by a
 Jacobian lens. There is no train file in the local data, so the lenses are fitted on dev.
 
 The plan, of one core: two minutes of extraction, ten of the tuned lens, an hour of the Jacobian
-lens, which goes on where it was.
+lens, which resumes where it stopped.
 
     python analyses/next_token.py MODEL --data FOLDER
 """
@@ -36,7 +36,7 @@ POSITIONS = 1_000
 INTRODUCTION = """\
 Test articles of WikiText-2, {rows:,} predictions of {of_rows:,}, {over}. *Settled*: the most
 probable token is the last layer's at this layer and all later ones. *Divergence*: KL(last layer,
-this layer), in nats. Intervals are 95 % (bootstrap). The tuned lens is fitted on {rows:,}
+this layer), in nats. Intervals are 95 % (bootstrap). The tuned lens is fitted on {fitted:,}
 predictions of dev, the Jacobian lens on {positions:,} positions of dev."""
 
 
@@ -60,7 +60,7 @@ def main() -> None:
         NAME,
         [
             f"# Where the next token is decided, {first.model}",
-            INTRODUCTION.format(**about, positions=POSITIONS),
+            INTRODUCTION.format(**about, fitted=ROWS, positions=POSITIONS),
             table(found),
         ],
     )
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def scored(args: argparse.Namespace, name: str) -> LensScores:
-    """Return what every layer predicts through a lens, which is fitted unless it lies there."""
+    """Return what every layer predicts through a lens; a Jacobian lens that was fitted is read."""
     folder = args.cache / f"lens-{name}"
     options = {"location": Location(cache=args.cache), "fit_on": "dev", "progress": True}
     if name == "jacobian":  # fitted on fewer rows than are scored

@@ -1,4 +1,4 @@
-"""Shape checks at run time for the tensor packages, and as many threads as the tests deserve."""
+"""Shape checks of the first calls in the tensor packages, and as many threads as tests deserve."""
 
 import atexit
 import functools
@@ -71,7 +71,7 @@ def pytest_collection_finish():
     """Search for garbage again, but less often, and no more among packages and collected tests."""
     if inspecting := sys.modules.get("probekit.backbone.inspecting"):
         remember_structures(inspecting)
-    # where nothing is left to be silenced, no cache of any logger is emptied for every batch
+    # with nothing left to silence, no batch empties the caches of all loggers
     for name in ("transformers", "accelerate", "bitsandbytes"):
         logging.getLogger(name).setLevel(logging.ERROR)
     gc.collect()

@@ -43,7 +43,7 @@ def no_warnings() -> Iterator[None]:
     product, what 8 bits mean.
     """
     loggers = [logging.getLogger(name) for name in ("transformers", "accelerate", "bitsandbytes")]
-    # to set a level empties what every logger has remembered, also where nothing changes
+    # setLevel empties the cache of every logger, even where the level stays the same
     loggers = [logger for logger in loggers if logger.isEnabledFor(logging.WARNING)]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -287,27 +287,44 @@ def keep_and_points(names: Iterable[str]) -> tuple[str, str | None]:
     return ",".join(keep), None if points in ([], [RESID_POST]) else ",".join(points)
 
 
-STRIDE = 1_000
-"""Layer i of what attention adds is layer ``STRIDE + i`` of a head over several points, and so on.
+_STRIDE = 1_000
+"""Added to a layer's number for each point, in a head over several: ``attn_out`` 3 is 1003.
 
-The residual stream comes last there, so that a head's last layer is the model's.
+The residual stream comes last there (5003), so that a head's last layer is the model's.
 """
 
 _PLACES = (RESID_POST, *[point for point in POINTS if point != RESID_POST], RESID_POST)
 """By the thousands of a number: those of a head over one point have none."""
 
 
+LAYER_NUMBERS = _STRIDE * len(_PLACES)
+"""No layer has a number that is as large."""
+
+NO_BLOCK = "Layer 0, the embeddings, belongs to no block. Choose layers from 1 on."
+
+
 def point_layer(point: str, layer: int) -> int:
     """Return the number of a layer among the layers of several points."""
-    return STRIDE * (len(_PLACES) - 1 - _PLACES[::-1].index(point)) + layer
+    return _STRIDE * (len(_PLACES) - 1 - _PLACES[::-1].index(point)) + layer
+
+
+def is_joined(number: int) -> bool:
+    """Say whether a layer's number is one among the layers of several points."""
+    return number >= _STRIDE
+
+
+def point_of(number: int) -> tuple[str, int]:
+    """Return the point that a layer's number is of, and the layer as blocks are counted."""
+    place, layer = divmod(number, _STRIDE)
+    return _PLACES[place], layer
 
 
 def by_point(values: Mapping[int, Value]) -> dict[str, dict[int, Value]]:
-    """Return values by layer, apart for each point that they are of; the layers as blocks count."""
+    """Return values by layer grouped by point, with layers as blocks are counted."""
     found: dict[str, dict[int, Value]] = {}
     for number, value in values.items():
-        place, layer = divmod(number, STRIDE)
-        found.setdefault(_PLACES[place], {})[layer] = value
+        point, layer = point_of(number)
+        found.setdefault(point, {})[layer] = value
     return found
 
 
@@ -356,6 +373,16 @@ class ReadPoint:
         """The points, in the order of ``POINTS``."""
         return tuple(self.name.split("+"))
 
+    @property
+    def joined(self) -> bool:
+        """Whether it is several points."""
+        return len(self.names) > 1
+
+    @property
+    def has_embeddings(self) -> bool:
+        """Whether layer 0 is one of its layers."""
+        return RESID_POST in self.names
+
     def array(self, name: str) -> str:
         """Return the array at this point that has the rows of one of the residual stream.
 
@@ -372,7 +399,7 @@ class ReadPoint:
 
         The embeddings are a layer of the residual stream alone.
         """
-        if len(self.names) == 1:
+        if not self.joined:
             return tuple(layers)
         numbers = (
             point_layer(point, layer)

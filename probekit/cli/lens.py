@@ -31,7 +31,8 @@ def lens(
         str,
         typer.Option(
             "--lens",
-            help="logit; tuned or jacobian, which are fitted; or where a saved lens lies.",
+            help="logit, tuned or jacobian (the last two are fitted), or the folder or file of a "
+            "saved lens.",
         ),
     ] = "logit",
     layers: Annotated[str, typer.Option("--layers", help="Which layers: all, -1, 0,4,8.")] = "all",
@@ -55,7 +56,8 @@ def lens(
         typer.Option(
             "--page",
             metavar="FILE.html",
-            help="Also write a page of a TEXT, with the top tokens of each layer and position.",
+            help="For a TEXT, also write an HTML page with the top tokens at each layer and "
+            "position.",
         ),
     ] = None,
     cache: arguments.Cache = Path("cache"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probekit.base.kinds import RESID_POST, ReadPoint
+from probekit.base.kinds import ReadPoint
 from probekit.base.registry import Panel
 from probekit.cli import arguments
 from probekit.cli.output import progress_wanted
@@ -59,7 +59,7 @@ def _carry_out(
     target.check_cached(asked)
     plan = make_plan(target, shared, asked, head=head, depths=depths)
     if by_depth:  # the embeddings are of no block, so other points begin at depth 1
-        plan = [s for s in plan if s.depth != 0 or RESID_POST in ReadPoint.parse(s.point).names]
+        plan = [s for s in plan if s.depth != 0 or ReadPoint.parse(s.point).has_embeddings]
     from probekit.train.sweeps.run import sweep  # with torch
 
     out = shared.out or target.default_out(first_label(asked))

@@ -1,6 +1,6 @@
 """Rows of whole texts, or of spans, that are made of their tokens or words as they are read."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from probekit.base.kinds import STREAM, TOKENS, ReadPoint, point_layer, stream_array
+from probekit.base.kinds import STREAM, TOKENS, ReadPoint
 from probekit.base.numbers import Ragged, bounds_of, ragged_arange
 from probekit.data.encoded import encoded_of
 from probekit.errors import DataError, OptionError
+from probekit.features.point_rows import read_array
 from probekit.features.split_labels import TargetSpans
 from probekit.probe.token_heads.contract import PairPool, TokenHeadSpec, TokenPool
 from probekit.store import Entry, StoredRows
@@ -32,104 +33,6 @@ def token_rows(examples: ExampleTable) -> Ragged:
     encoded = encoded_of(examples)
     once = bounds_of(encoded.once.astype(np.int64))
     return Ragged(rows[encoded.once], once[encoded.example_tokens])
-
-
-class AttentionHeadRows(FeatureArray):
-    """What one attention head gave: a part of the width of another array, read as any array is.
-
-    Attributes:
-        whole: the array of all heads.
-        columns: which of its channels are the head's.
-    """
-
-    def __init__(self, whole: FeatureArray, columns: slice) -> None:
-        """Keep what is read; see the class."""
-        width = columns.stop - columns.start
-        super().__init__(replace(whole.spec, dim=width), ())
-        self.whole, self.columns = whole, columns
-        self.dtype = whole.dtype
-
-    def read(
-        self, rows: RowNumbers, layers: Sequence[int] | None = None, out: Tensor | None = None
-    ) -> Float[Tensor, "rows layers dim"]:
-        """Return rows of layers as `FeatureArray.read` does."""
-        read = self.whole.read(rows, layers)[..., self.columns]
-        result = self.empty(*read.shape[:2]) if out is None else out
-        return result.copy_(read)
-
-    def read_stored(self, rows: RowNumbers, layers: Sequence[int] | None = None) -> StoredRows:
-        """Return the same; a part of a row that is stored in int8 is decoded."""
-        return StoredRows(self.read(rows, layers).permute(1, 0, 2))
-
-    def prefetch(
-        self, rows: Int64[np.ndarray, " rows"], layers: Sequence[int] | None = None
-    ) -> None:
-        """Ask the system for rows, as `FeatureArray.prefetch` does: whole ones."""
-        self.whole.prefetch(rows, layers)
-
-
-class PointRows(FeatureArray):
-    """Rows of several points, read as layers of one array (see `point_layer` for their numbers)."""
-
-    def __init__(self, arrays: Mapping[str, FeatureArray]) -> None:
-        """Keep the array of each point; all have the same rows and width."""
-        first = next(iter(arrays.values()))
-        layers = [point_layer(point, n) for point, own in arrays.items() for n in own.layers]
-        super().__init__(replace(first.spec, layers=tuple(sorted(layers))), ())
-        self.arrays, self.dtype = arrays, first.dtype
-
-    def read(
-        self, rows: RowNumbers, layers: Sequence[int] | None = None, out: Tensor | None = None
-    ) -> Float[Tensor, "rows layers dim"]:
-        """Return rows of layers as `FeatureArray.read` does."""
-        wanted = [self.layers[index] for index in self._layer_indices(layers)]
-        result = self.empty(len(self._wanted(rows)), len(wanted)) if out is None else out
-        for array, own, places in self._apart(wanted):
-            result[:, places] = array.read(rows, own)
-        return result
-
-    def read_stored(self, rows: RowNumbers, layers: Sequence[int] | None = None) -> StoredRows:
-        """Return the same; rows that are stored in int8 are decoded."""
-        return StoredRows(self.read(rows, layers).permute(1, 0, 2))
-
-    def prefetch(
-        self, rows: Int64[np.ndarray, " rows"], layers: Sequence[int] | None = None
-    ) -> None:
-        """Ask the system for rows of each point, as `FeatureArray.prefetch` does."""
-        for array, own, _ in self._apart(self.layers if layers is None else layers):
-            array.prefetch(rows, own)
-
-    def _apart(self, layers: Sequence[int]) -> Iterator[tuple[FeatureArray, list[int], list[int]]]:
-        """Yield each array that some layers are of, its own numbers of them, and their places."""
-        for point, array in self.arrays.items():
-            numbers = {point_layer(point, layer): layer for layer in array.layers}
-            places = [place for place, number in enumerate(layers) if number in numbers]
-            if places:
-                yield array, [numbers[layers[place]] for place in places], places
-
-
-def read_array(entry: Entry, name: str, point: ReadPoint) -> FeatureArray:
-    """Return an array of an entry, or the part of it that one attention head gave; or several.
-
-    Args:
-        entry: of some split.
-        name: of the array, at this point or any other.
-        point: what is read.
-
-    Raises:
-        OptionError: the model has no such head, or points are of several widths.
-    """
-    if len(point.names) > 1:
-        arrays = {at: entry.arrays[n] for at, n in point.arrays(stream_array(name)).items()}
-        if len({array.dim for array in arrays.values()}) > 1:
-            widths = ", ".join(f"{at} is {array.dim} wide" for at, array in arrays.items())
-            raise OptionError(f"--point {point}: {widths}. A head over points needs one width.")
-        return PointRows(arrays)
-    array = entry.arrays[point.array(stream_array(name))]
-    if point.attention_head is None:
-        return array
-    n_heads = entry.manifest.attention_heads
-    return AttentionHeadRows(array, point.columns(array.dim, n_heads, str(entry.path)))
 
 
 def pooled_texts(entry: Entry, head: TokenHeadSpec, point: ReadPoint = STREAM) -> "PooledRows":

@@ -64,8 +64,8 @@ def counted_layers(view: FeatureView, layers: str | int | Iterable[int]) -> tupl
         return parse_layers(layers, n_blocks)
     asked = list(layers) if isinstance(layers, Iterable) else [layers]
     for layer in asked:
-        counts = isinstance(layer, int | np.integer) and -n_blocks - 1 <= layer <= n_blocks
-        if not counts and layer not in view.array.layers:
+        is_of_model = isinstance(layer, int | np.integer) and -n_blocks - 1 <= layer <= n_blocks
+        if not is_of_model and layer not in view.array.layers:
             raise OptionError(
                 f"layer {layer!r}: this model has layers 0 to {n_blocks}, which are also "
                 f"{-n_blocks - 1} to -1."

@@ -17,7 +17,8 @@ from probekit.base.numbers import bounds_of, numpy_generator
 from probekit.base.registry import choose
 from probekit.errors import OptionError
 from probekit.features.duplicates import Wording, hashed_wordings, left_of_train
-from probekit.features.pooled_tokens import pooled_spans, pooled_texts, read_array
+from probekit.features.point_rows import read_array
+from probekit.features.pooled_tokens import pooled_spans, pooled_texts
 from probekit.features.rows import (
     EntryRows,
     LayerRows,

@@ -27,15 +27,22 @@ from probekit.base.numbers import numpy_generator
 from probekit.base.replacing import matching, replacing, scratch
 from probekit.data.batches import TokenBatch
 from probekit.data.encoded import encoded_of
-from probekit.errors import BackboneError, DataError, OptionError, StorageError
-from probekit.measures.lens_maps import DAMAGE, JACOBIAN, JACOBIANS, PARAMETERS, Lens
+from probekit.errors import BackboneError, DataError, StorageError
+from probekit.measures.lens_maps import (
+    DAMAGE,
+    JACOBIAN,
+    JACOBIANS,
+    PARAMETERS,
+    Lens,
+    check_no_other,
+)
 from probekit.store import Entry
 
 SKIPPED = 16
 """Positions at the start of a text that are neither read from nor to."""
 
-_TOKENS = 1_024
-"""Subwords of a pass, in which a text stands beside itself: once for each row of a Jacobian."""
+_SUBWORDS_PER_PASS = 1_024
+"""A text is repeated in a pass, once for each channel whose gradient is taken."""
 
 _LARGEST = torch.finfo(torch.float16).max
 
@@ -59,7 +66,7 @@ def fit_jacobian(
 
     Args:
         entry: of language modelling by a causal model, which is loaded from where it was.
-        rows: positions that are enough, in texts drawn at random; None is all texts.
+        rows: texts are drawn at random until they have so many positions; None is all texts.
         seed: of the texts that are drawn.
         save: folder to write ``jacobian_lens.pt`` to.
         device: where the model runs.
@@ -90,7 +97,7 @@ def fit_jacobian(
                         made=str(entry.path), learns=True,
                     )  # fmt: skip
                     backbone.model.requires_grad_(requires_grad=False)
-                work.add(number, _of_text(backbone, texts[number], layers))
+                work.add(number, _text_jacobians(backbone, texts[number], layers))
                 bar.report(1)
         work.complete(layers)
         lens = Lens.load(folder, entry.manifest.n_blocks, entry.manifest.dim)
@@ -98,7 +105,7 @@ def fit_jacobian(
 
 
 def _drawn(entry: Entry, rows: int | None, seed: int) -> list[Int64[Tensor, " time"]]:
-    """Return the windows of texts, in random order, that have some positions together."""
+    """Return texts, as windows, in random order until they have ``rows`` positions."""
     split = encoded_of(entry.examples)
     lengths = split.window_lengths.astype(np.int64)
     order = numpy_generator(seed, "jacobian").permutation(np.flatnonzero(lengths > SKIPPED))
@@ -114,7 +121,7 @@ def _drawn(entry: Entry, rows: int | None, seed: int) -> list[Int64[Tensor, " ti
     return [torch.from_numpy(split.subwords[bounds[n] : bounds[n + 1]]).long() for n in order]
 
 
-def _of_text(
+def _text_jacobians(
     backbone: Backbone, ids: Int64[Tensor, " time"], layers: Sequence[int]
 ) -> Float[Tensor, "layers dim dim"]:
     """Return the Jacobians of one text; row k is the gradient of channel k.
@@ -123,7 +130,7 @@ def _of_text(
         BackboneError: the last layer is not computed from the states that the model returns.
     """
     dim = backbone.info.dim
-    at_once = min(max(_TOKENS // len(ids), 1), dim)
+    at_once = min(max(_SUBWORDS_PER_PASS // len(ids), 1), dim)
     batch = TokenBatch(
         input_ids=ids.expand(at_once, -1),
         lengths=torch.full((at_once,), len(ids)),
@@ -131,16 +138,16 @@ def _of_text(
         windows=np.zeros(at_once, np.int64),
     )
     has_norm = backbone.inspection.structure.final_norm is not None
-    with torch.enable_grad(), _trained_embeddings(backbone):
-        before = replace(backbone, unnormed=has_norm)
-        *sources, last = before.states_of(batch, [*layers, backbone.info.n_blocks])
+    with torch.enable_grad(), _gradients_from_embeddings(backbone):
+        unnormed = replace(backbone, unnormed=has_norm)
+        *sources, last = unnormed.states_of(batch, [*layers, backbone.info.n_blocks])
     found = torch.zeros(len(layers), dim, dim)
     for start in range(0, dim, at_once):
         channels = torch.arange(start, min(start + at_once, dim), device=last.device)
-        of_one = torch.zeros_like(last)
-        of_one[channels - start, SKIPPED:, channels] = 1
+        selected = torch.zeros_like(last)
+        selected[channels - start, SKIPPED:, channels] = 1
         gradients = torch.autograd.grad(
-            last, sources, of_one, retain_graph=start + at_once < dim, allow_unused=True
+            last, sources, selected, retain_graph=start + at_once < dim, allow_unused=True
         )
         for layer, rows, gradient in zip(layers, found, gradients, strict=True):
             if gradient is None:
@@ -154,14 +161,14 @@ def _of_text(
 
 
 @contextmanager
-def _trained_embeddings(backbone: Backbone) -> Iterator[None]:
+def _gradients_from_embeddings(backbone: Backbone) -> Iterator[None]:
     """Let gradients reach the embeddings of a model whose weights take none."""
     embeddings = backbone.model.get_input_embeddings()
 
-    def trained(module: nn.Module, given: object, made: Tensor) -> Tensor:
-        return made.requires_grad_().clone()  # which some models scale in place
+    def require(module: nn.Module, given: object, made: Tensor) -> Tensor:
+        return made.requires_grad_().clone()  # some models scale it in place
 
-    with embeddings.register_forward_hook(trained):
+    with embeddings.register_forward_hook(require):
         yield
 
 
@@ -187,12 +194,12 @@ class _SharedSums:
         Raises:
             OptionError: one does.
         """
-        place = self._result.parent
-        if (place / PARAMETERS).exists() or (self._result.exists() and not self._is_complete()):
-            raise OptionError(f"--save {place}: another lens lies there. Choose another folder.")
+        check_no_other(self._result.parent, PARAMETERS)
+        if not self._is_complete():
+            check_no_other(self._result.parent, self._result.name)
 
     def unfinished(self) -> Iterator[int]:
-        """Yield each text that no process has finished, while no other has it."""
+        """Yield each unfinished text that no other process is working on; none can meanwhile."""
         while left := self._left():
             self._folder.mkdir(parents=True, exist_ok=True)
             idle = True
@@ -212,14 +219,14 @@ class _SharedSums:
             torch.save({"sum": self._sum, "texts": self._added}, made)
 
     def complete(self, layers: Sequence[int]) -> None:
-        """Write the lens as the package jlens does, and remove the sums; another process may have.
+        """Write the lens as the package jlens does, and remove the sums, unless another has.
 
         Args:
             layers: their numbers; those of blocks, which the file has, count from 0.
         """
         sums = [part["sum"] for part in self._parts()]
         self.check_free()
-        if not self._is_complete():  # so that these were there until now
+        if not self._is_complete():  # else another process may have removed sums that were read
             mean = torch.stack(sums).sum(0) / self._n_texts
             dtype = torch.float16 if mean.abs().max() < _LARGEST else torch.float32
             jacobians = {n - 1: one.to(dtype) for n, one in zip(layers, mean, strict=True)}
@@ -235,7 +242,7 @@ class _SharedSums:
     def _is_complete(self) -> bool:
         try:
             found = torch.load(self._result, weights_only=True, mmap=True)
-        except (*DAMAGE, OSError):  # no file, or one of another program
+        except (*DAMAGE, FileNotFoundError):  # of another program
             return False
         return isinstance(found, dict) and found.get("key") == self._key
 

@@ -43,12 +43,12 @@ Translator = tuple[Float[Tensor, "dim dim"], Float[Tensor, " dim"]]
 
 @dataclass(frozen=True, eq=False)
 class Lens:
-    """``h + A_i h + b_i`` of layer i; of a layer without a translator h itself.
+    """Maps layer i to ``h + A_i h + b_i``; a layer without a translator is left as it is.
 
     Attributes:
         name: ``logit``, ``tuned``, ``jacobian``, or where it was read from.
         translators: A_i (D, D) and b_i (D,) by layer; of a Jacobian J_i, A_i is J_i - 1.
-        partial: whether it reads the layers that have translators, and no others before the last.
+        partial: whether layers without a translator cannot be read; the last one always can.
     """
 
     name: str = LOGIT
@@ -78,8 +78,8 @@ class Lens:
             missing = ", ".join(str(layer) for layer in layers if layer not in read)
             known = ", ".join(map(str, self.translators))
             raise OptionError(
-                f"--layers {missing}: lens {self.name} has maps of the layers {known} alone. "
-                "Choose among these and the last layer."
+                f"--layers {missing}: lens {self.name} has maps only for layers {known}. Choose "
+                "among these and the last layer."
             )
         return tuple(read)
 
@@ -132,23 +132,30 @@ class Lens:
         path = Path(place)
         if path.is_dir():
             path /= JACOBIANS if (path / JACOBIANS).exists() else PARAMETERS
-        tuned = path.name == PARAMETERS
         try:
-            state = load_file(path) if path.suffix == ".safetensors" else _unpickled(path)
-            lens = _tuned(state, dim) if tuned else cls.of_jacobians(LOGIT, _jacobians(state))
+            state = (
+                load_file(path)
+                if path.suffix == ".safetensors"
+                else torch.load(path, map_location="cpu", weights_only=True)
+            )
+            tuned = any(str(name).endswith(".bias") for name in state)
+            lens = _tuned(state) if tuned else cls.of_jacobians(LOGIT, _jacobians(state))
         except (FileNotFoundError, NotADirectoryError):
-            raise MissingFileError(f"--lens {place}: there is no {path}.") from None
+            raise MissingFileError(
+                f"--lens {place}: there is no {path}. Give logit, tuned, jacobian, or the folder "
+                "or file of a lens."
+            ) from None
         except DAMAGE as error:
-            what = "tuned" if tuned else "Jacobian"
-            raise OptionError(f"--lens {place}: {path} is no {what} lens ({error}).") from None
+            raise OptionError(f"--lens {place}: {path} is no lens ({error}).") from None
         shapes = {(*weight.shape, *bias.shape) for weight, bias in lens.translators.values()}
         missing = set(range(n_blocks)) - set(lens.translators) if tuned else set()
         beyond = set(lens.translators) - set(range(n_blocks + 1))
         if missing or beyond or shapes != {(dim, dim, dim)}:
+            layers = ", ".join(map(str, sorted(lens.translators)))
             raise OptionError(
-                f"--lens {place}: its {len(lens.translators)} maps have shapes {sorted(shapes)}, "
-                f"but this model has {n_blocks} blocks of width {dim}. Give a lens that was fitted "
-                "on this model."
+                f"--lens {place}: it maps the layers {layers} with shapes {sorted(shapes)}, but "
+                f"this model has layers 0 to {n_blocks} of width {dim}. Give a lens that was "
+                "fitted on this model."
             )
         parts = [part for translator in lens.translators.values() for part in translator]
         if not all(bool(part.isfinite().all()) for part in parts):
@@ -156,16 +163,11 @@ class Lens:
         return cls(str(place), lens.translators, lens.partial)
 
 
-def _unpickled(path: Path) -> Any:
-    return torch.load(path, map_location="cpu", weights_only=True)
-
-
-def _tuned(state: Mapping[str, Tensor], dim: int) -> Lens:
+def _tuned(state: Mapping[str, Tensor]) -> Lens:
     layers = [name.removesuffix(".weight") for name in state if name.endswith(".weight")]
     return Lens(
         translators={
-            int(n): (state[f"{n}.weight"].float(), state.get(f"{n}.bias", torch.zeros(dim)).float())
-            for n in layers
+            int(n): (state[f"{n}.weight"].float(), state[f"{n}.bias"].float()) for n in layers
         }
     )
 
@@ -182,13 +184,29 @@ def _jacobians(state: Mapping[Any, Any]) -> dict[int, Tensor]:
     state = state.get("J") or state.get("parameters", {}).get("jacobians") or state
     blocks: dict[int, Tensor] = {}
     for key, jacobian in state.items():
-        if number := re.fullmatch(r"[^-\d]*(\d+)(\.weight)?", str(key)):
-            if int(number[1]) in blocks or not jacobian.is_floating_point():
-                raise ValueError(f"{key!r} is a second map of its block, or no real numbers")
-            blocks[int(number[1])] = jacobian
+        number = re.fullmatch(r"[^-\d]*(\d+)(\.weight)?", str(key))
+        if number is None or int(number[1]) in blocks:
+            raise ValueError(f"{key!r} is no map of a block, or a second one")
+        if jacobian.ndim != 2 or not jacobian.is_floating_point():
+            raise ValueError(f"{key!r} is no matrix of real numbers")
+        blocks[int(number[1])] = jacobian
     if not blocks:
         raise ValueError("it holds no map of a block")
     return {block + 1: jacobian for block, jacobian in blocks.items()}
+
+
+def check_no_other(folder: Path, file: str) -> None:
+    """Check that a folder that a lens is to be saved in holds none of another kind.
+
+    Args:
+        folder: need not exist.
+        file: of the other kind.
+
+    Raises:
+        OptionError: it holds one.
+    """
+    if (folder / file).exists():
+        raise OptionError(f"--save {folder} already holds another lens. Choose another folder.")
 
 
 def named_lens(lens: str | Lens, n_blocks: int, dim: int) -> Lens:

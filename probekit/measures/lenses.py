@@ -29,6 +29,7 @@ from probekit.measures.lens_maps import (
     TUNED,
     Lens,
     Translator,
+    check_no_other,
     named_lens,
 )
 from probekit.measures.logit_reader import LogitReader
@@ -38,7 +39,7 @@ from probekit.results.comparison.resampling import Bootstrap, Groups
 from probekit.results.lens_scores import STATISTICS, LayerPrediction, LensScores
 
 ROWS = 2_000
-"""Rows that are scored, and rows that a tuned lens is fitted on, unless told otherwise."""
+"""Predictions that are scored, and that a lens is fitted on, unless told otherwise."""
 
 STRENGTHS = tuple(10.0**power for power in range(-4, 3))
 """Of the ridge, times rows and the mean variance of a channel; infinity is the logit lens."""
@@ -126,33 +127,24 @@ def lens(
     scored = _lens_rows(open_features(model, task, None, location, fit_on=split), where)
     manifest, n_blocks = scored.view.entry.manifest, scored.reader.last
     chosen = scored.view.array.layers if layers == "all" else parse_layers(layers, n_blocks)
-    folder = None if save is None else Path(save)
+    scored.view.array.read(slice(0, 0), chosen)  # before a lens is fitted
+    drawn = drawn_places(len(scored.view), rows, seed, "lens")
     strengths: dict[int, float] = {}
     if lens in (TUNED, JACOBIAN):
         if fit_on == split:
             raise OptionError(f"--lens {lens} is fitted on {fit_on}: score another split.")
-        fitted = _lens_rows(open_features(model, task, None, location, fit_on=fit_on), where)
-    elif folder is not None:
-        raise OptionError("--save writes a lens that is fitted: give --lens tuned or jacobian.")
-    if lens == JACOBIAN:
-        if layers != "all" and 0 in chosen:
+        if lens == JACOBIAN and layers != "all" and 0 in chosen:
             raise OptionError(f"--layers {layers}: a Jacobian lens has maps from layer 1 on.")
-        lens = fit_jacobian(
-            fitted.view.entry, rows=rows, seed=seed, save=folder, device=device, progress=progress
-        )
-    elif lens == TUNED:
-        if folder is not None and (folder / JACOBIANS).exists():
-            raise OptionError(f"--save {folder}: another lens lies there. Choose another folder.")
-        with ProgressBar(total=len(chosen), desc="lens", unit="layer", shown=progress) as bar:
-            lens, strengths = _solve(fitted, chosen, rows, seed, lambda: bar.report(1))
-        if folder is not None:
-            if not strengths:
-                raise OptionError("--save: a tuned lens has maps of layers before the last.")
-            lens.save(folder, str(manifest.model_info["name"]), n_blocks, manifest.dim)
-    else:
-        lens = named_lens(lens, n_blocks, manifest.dim)
+        fitted = _lens_rows(open_features(model, task, None, location, fit_on=fit_on), where)
+        how = _Fit(rows, seed, None if save is None else Path(save), progress)
+        if lens == TUNED:
+            lens, strengths = _tuned_lens(fitted, chosen, how)
+        else:
+            lens = fit_jacobian(fitted.view.entry, device=device, **vars(how))
+    elif save is not None:
+        raise OptionError("--save writes a lens that is fitted: give --lens tuned or jacobian.")
+    lens = named_lens(lens, n_blocks, manifest.dim)
     chosen = lens.among(chosen, n_blocks, asked=layers != "all")
-    drawn = drawn_places(len(scored.view), rows, seed, "lens")
     with ProgressBar(total=len(drawn), desc=split, unit="row", shown=progress) as bar:
         measured = _measured(scored, lens, chosen, drawn, bar.report)
     groups, estimated = _estimates(measured, chosen, scored.view, drawn)
@@ -268,6 +260,34 @@ def _estimates(
 def _texts(view: FeatureView) -> Shaped[np.ndarray, " rows"]:
     """Return the text of each row; its readings under other masks are one."""
     return np.repeat(view.text_names, view.lengths)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """How a lens is fitted; see `lens`."""
+
+    rows: int | None
+    seed: int
+    save: Path | None
+    progress: bool
+
+
+def _tuned_lens(of: _LensRows, layers: Sequence[int], how: _Fit) -> tuple[Lens, dict[int, float]]:
+    """Return a tuned lens, and the strength of each layer; infinite is the logit lens.
+
+    Raises:
+        OptionError: there is nothing to save, or another lens is there.
+    """
+    manifest, last = of.view.entry.manifest, of.reader.last
+    if how.save is not None:
+        check_no_other(how.save, JACOBIANS)
+        if not set(layers) - {last}:
+            raise OptionError("--save: a tuned lens has maps of layers before the last.")
+    with ProgressBar(total=len(layers), desc="lens", unit="layer", shown=how.progress) as bar:
+        lens, strengths = _solve(of, layers, how.rows, how.seed, lambda: bar.report(1))
+    if how.save is not None:
+        lens.save(how.save, str(manifest.model_info["name"]), last, manifest.dim)
+    return lens, strengths
 
 
 def _solve(

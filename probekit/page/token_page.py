@@ -9,6 +9,7 @@ from probekit.base.replacing import replacing
 from probekit.errors import StorageError
 from probekit.page.report_page import page_environment, static_text
 from probekit.results.lens_scores import TextPredictions
+from probekit.results.summaries.wording import layer_text
 from probekit.version import __version__
 
 
@@ -55,7 +56,9 @@ def write_lens_page(out: Path, found: TextPredictions) -> None:
 
 
 def _write(out: Path, template: str, **content: Any) -> None:
+    """Render a template with the style that pages share, and write it."""
     pages = page_environment()
+    pages.filters["named"] = layer_text
     pages.filters["shown"] = lambda token: repr(token)[1:-1] if token.strip(" ") else "␣"
     shown = pages.get_template(template).render(
         content, style=static_text("report.css"), version=__version__

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from probekit.base.kinds import STRIDE
+from probekit.base.kinds import point_of
 from probekit.plots.heatmap import MANY_ROWS, Grid, heatmap_figure, layer_values, rows_by_point
 from probekit.plots.naming import choice_text, rows, runs_text, shared_text
 from probekit.plots.style import PLAIN, Given, Look, given_axes, lift_colours, refuse_many, styled
@@ -56,7 +56,7 @@ def plot_attention(
     groups = rows(records)
     refuse_many(len(groups), MAX_PANELS, "panels", choice_text(groups.values()))
     tops = {
-        model: max(layer % STRIDE for record in group for layer in record.layers)
+        model: max(point_of(layer)[1] for record in group for layer in record.layers)
         for (model,), group in grouped(records, ["model"]).items()
     }
     grids = {}

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from probekit.base.kinds import STRIDE
+from probekit.base.kinds import point_of
 from probekit.errors import RecordError
 from probekit.plots.curves import CurveStyle, draw_band, layer_axis, relative_axis
 from probekit.plots.panels import Panel, PanelFigure, finish, panel_figure, split_panels
@@ -216,7 +216,7 @@ def _tops(records: Sequence[Record]) -> dict[str, int]:
         tops[record.model] = max(
             tops.get(record.model, 1),
             record.depth or 0,
-            *(layer % STRIDE for layer in record.layers),
+            *(point_of(layer)[1] for layer in record.layers),
         )
     return tops
 

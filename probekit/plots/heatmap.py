@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from probekit.base.kinds import STRIDE, Value, by_point
+from probekit.base.kinds import Value, by_point, is_joined
 from probekit.plots.naming import line_length, wrap_phrases, wrap_words
 from probekit.plots.style import (
     COLUMN_WIDTH,
@@ -104,7 +104,7 @@ def rows_by_point(rows: Mapping[str, Mapping[int, Value]]) -> dict[str, dict[int
     found = {}
     for name, row in rows.items():
         for point, values in by_point(row).items():
-            found[f"{name}, {point}" if max(row) >= STRIDE else name] = values
+            found[f"{name}, {point}" if is_joined(max(row)) else name] = values
     return found
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from probekit.base.kinds import STRIDE
+from probekit.base.kinds import point_of
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
 from probekit.plots import naming
@@ -113,7 +113,7 @@ def _panels(records: Sequence[Record], measure: LayerMeasure, *, per_seed: bool)
                 for record in sorted(members, key=lambda record: record.seed)
             }
         of_model = (record for record in records if record.model == key[-1])
-        top = max(layer % STRIDE for r in of_model for layer in (*r.layers, *measure.values(r)))
+        top = max(point_of(layer)[1] for r in of_model for layer in (*r.layers, *measure.values(r)))
         panels.append(_Panel(title, rows, top))
     by_panel = [[record for row in panel.rows.values() for record in row] for panel in panels]
     refuse_many(len(panels), MAX_PANELS, "panels", naming.choice_text(by_panel))

@@ -46,7 +46,7 @@ class LensScores:
         model: name of the backbone.
         task: name of the task.
         split: what was scored.
-        lens: ``logit``, ``tuned``, or the folder of a lens.
+        lens: ``logit``, ``tuned``, ``jacobian``, or the folder or file of a lens.
         rows: predictions that were scored.
         of_rows: predictions that there are.
         over: what the intervals are over, such as ``60 documents``.
@@ -95,7 +95,7 @@ class TextPredictions:
 
     Attributes:
         model: name of the backbone.
-        lens: ``logit``, or the folder of a lens.
+        lens: ``logit``, or the folder or file of a lens.
         causal: whether a position predicts the next token; else its own.
         tokens: of the text, special tokens included.
         positions: of each token, what each layer predicts there.

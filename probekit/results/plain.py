@@ -4,6 +4,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from probekit.base.kinds import LAYER_NUMBERS
 from probekit.base.markup import spelled_out
 from probekit.metrics.number_metrics import ENDLESS
 
@@ -28,7 +29,7 @@ def truth(value: Any) -> bool:
 
 
 _WHOLE = 2**63
-_LAYERS = 2**13
+_LAYERS = LAYER_NUMBERS
 """Above these nothing counts that a run has; so no reader of records counts up to them."""
 
 

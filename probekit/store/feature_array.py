@@ -21,6 +21,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from probekit.base.fingerprint import compares
+from probekit.base.kinds import ARRAYS, NO_BLOCK, RESID_POST
 from probekit.base.notices import warn_once
 from probekit.base.tensors import empty_buffer
 from probekit.errors import EntryError, OptionError
@@ -356,8 +357,8 @@ class FeatureArray:
         asked = self.layers if layers is None else layers
         if unknown := [layer for layer in asked if layer not in self.layers]:
             remedy = "Extract again with --layers to add it."
-            if unknown == [0] and "." in self.spec.name:  # at a point inside of blocks
-                remedy = "Layer 0, the embeddings, belongs to no block."
+            if unknown == [0] and ARRAYS[self.spec.name].point != RESID_POST:
+                remedy = NO_BLOCK
             raise OptionError(
                 f"array {self.spec.name!r}: layer {unknown[0]} is not stored; it holds layers "
                 f"{list(self.layers)}. {remedy}"

@@ -178,7 +178,7 @@ def test_a_head_reads_several_points_at_once(bert, corpus, words, tmp_path, how)
     assert torch.equal(mixed, torch.stack([added[3:9, 2], stream[3:9, 0], added[3:9, 0]], 1))
     assert np.array_equal(features.numpy("train", 1003).X, added[:, 2].float().numpy())
     for layers in ([3], [1000], [-1], [5004]):
-        with pytest.raises(OptionError, match="is not stored; it holds layers"):
+        with pytest.raises(OptionError, match="have numbers of their own"):
             view.array.read(view.rows, layers)
     stored = view.array.read_stored(view.rows[:4], [5002, 1002]).values
     assert torch.equal(stored, torch.stack([stream[:4, 2], added[:4, 1]]))
@@ -230,9 +230,9 @@ def test_what_several_points_cannot_do_is_refused(bert, corpus, words, tmp_path)
         sweep([spec_of(bert, corpus, point=BOTH, head="mean")], save=tmp_path / "head", **sweeping)
     with pytest.raises(UnknownNameError, match="unknown point 'z:head=1'"):
         spec_of(bert, corpus, point="z:head=1+attn_out")
-    with pytest.raises(OptionError, match="head last reads one layer"):
+    with pytest.raises(OptionError, match="head last reads a single layer"):
         sweep([spec_of(bert, corpus, point=BOTH, head="last")], **sweeping)
-    with pytest.raises(OptionError, match="--ablate mean for heads over several"):
+    with pytest.raises(OptionError, match="cannot leave out layers of a head over several points"):
         sweep([spec_of(bert, corpus, point=BOTH, head="p32", l2=1.0)], ablate="refit", **sweeping)
     with pytest.raises(OptionError, match="the embeddings, belongs to no block"):
         spec = spec_of(bert, corpus, point="attn_out+z", layers="0", head="mean")

@@ -129,7 +129,7 @@ def test_the_lens_reads_what_its_jacobian_makes(cached, texts, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["jacobian_lens.pt"]
     again = lens(folder, texts, lens=str(tmp_path), **options)
     assert again.layers == found.layers and again.lens == str(tmp_path)
-    with pytest.raises(OptionError, match=r"--layers 0: lens .* layers 1, 2 alone"):
+    with pytest.raises(OptionError, match=r"--layers 0: lens .* maps only for layers 1, 2"):
         lens(folder, texts, lens=str(tmp_path), layers="0,1", **options)
     text = lens_of_text(folder, "one two three", lens=str(tmp_path))
     assert [one.layer for one in text.positions[0]] == [1, 2, 3]
@@ -164,14 +164,15 @@ def test_what_is_no_lens_is_said(tmp_path):
         "negative.pt": {"J": {-1: torch.eye(8)}},
         "twice.pt": {"J.0": torch.eye(8), "K.0": torch.eye(8)}, "of-list.pt": {"J": [torch.eye(8)]},
         "complex.pt": {"J": {0: torch.eye(8, dtype=torch.complex64)}},
+        "vector.pt": {"J": {0: torch.ones(8)}}, "more.pt": {"J.0": torch.eye(8), "notes": "no"},
         "heads.pt": {"layers.0.head.1": torch.eye(8), "layers.0.head.2": torch.eye(8)},
     }  # fmt: skip
     for name, content in odd.items():
         torch.save(content, tmp_path / name)
-        with pytest.raises(OptionError, match=r"is no Jacobian lens|fitted on this model"):
+        with pytest.raises(OptionError, match=r"is no lens|fitted on this model"):
             Lens.load(tmp_path / name, 4, 8)
     (tmp_path / "text.safetensors").write_text("no")
-    with pytest.raises(OptionError, match="is no Jacobian lens"):
+    with pytest.raises(OptionError, match="is no lens"):
         Lens.load(tmp_path / "text.safetensors", 4, 8)
     torch.save({"J": {0: torch.full((8, 8), torch.inf)}}, tmp_path / "inf.pt")
     with pytest.raises(OptionError, match="not finite"):
@@ -182,7 +183,7 @@ def test_what_is_no_lens_is_said(tmp_path):
 
 def test_a_killed_fit_goes_on(cached, tmp_path, monkeypatch):
     _, entry, _ = cached("llama")
-    whole, of_text, read = fitted(entry, save=tmp_path / "whole"), jacobian._of_text, []
+    whole, of_text, read = fitted(entry, save=tmp_path / "whole"), jacobian._text_jacobians, []
 
     def dying(backbone, ids, layers):
         if len(read) == 2:
@@ -190,7 +191,7 @@ def test_a_killed_fit_goes_on(cached, tmp_path, monkeypatch):
         read.append(ids)
         return of_text(backbone, ids, layers)
 
-    monkeypatch.setattr(jacobian, "_of_text", dying)
+    monkeypatch.setattr(jacobian, "_text_jacobians", dying)
     with pytest.raises(KeyboardInterrupt):
         fitted(entry, save=tmp_path / "killed")
     read.append(None)
@@ -235,9 +236,9 @@ def test_no_other_lens_is_overwritten(cached, texts, tmp_path):
     (tmp_path / "tuned").mkdir()
     (tmp_path / "tuned" / "params.pt").touch()
     for name in ("pub", "odd", "text", "tuned"):
-        with pytest.raises(OptionError, match="another lens lies there"):
+        with pytest.raises(OptionError, match="already holds another lens"):
             fitted(entry, save=tmp_path / name)
-    with pytest.raises(OptionError, match="another lens lies there"):
+    with pytest.raises(OptionError, match="already holds another lens"):
         lens(folder, texts, lens="tuned", rows=None, location=location, save=tmp_path / "pub")
     with pytest.raises(OptionError, match="has maps from layer 1 on"):
         lens(folder, texts, lens="jacobian", layers="0,1", location=location)
@@ -254,7 +255,7 @@ def test_sums_that_are_damaged_are_named(cached, tmp_path, monkeypatch):
             fitted(entry, save=tmp_path)
     damaged.unlink()
     huge = lambda backbone, ids, layers: torch.full((len(layers), 32, 32), 1e6)  # noqa: E731
-    monkeypatch.setattr(jacobian, "_of_text", huge)
+    monkeypatch.setattr(jacobian, "_text_jacobians", huge)
     assert (fitted(entry, save=tmp_path).translators[2][0] > 9e5).all(), "too large for half"
 
 

@@ -44,8 +44,9 @@ class FinalNormalization(Normalization):
         """
         if facts.final_norm is None:
             raise OptionError(
-                "--normalize final-norm: these rows have no final norm (as in BERT and RoBERTa, "
-                "and at points inside of blocks); use layernorm or standardize."
+                "--normalize final-norm: no final norm applies to these rows (BERT and RoBERTa "
+                "have none, and points inside of blocks come before it). Use layernorm or "
+                "standardize."
             )
         return cls(layers, facts.final_norm, facts.normed_layer)
 

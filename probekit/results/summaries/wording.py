@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import PurePath
 from typing import Any
 
-from probekit.base.kinds import STRIDE, by_point
+from probekit.base.kinds import by_point, is_joined, point_of
 from probekit.metrics import METRICS, scale_of
 from probekit.tasks.schemes import is_number
 
@@ -104,9 +104,8 @@ def layer_text(layer: int) -> str:
 
     The embeddings are ``0 = emb``.
     """
-    ((point, (number,)),) = by_point({layer: None}).items()
-    if layer >= STRIDE:
-        return f"{point} {number}"
+    if is_joined(layer):
+        return " ".join(map(str, point_of(layer)))
     return "0 = emb" if layer == 0 else str(layer)
 
 
@@ -117,7 +116,7 @@ def layers_text(layers: Sequence[int]) -> str:
         numbered = groupby(enumerate(sorted(own)), lambda pair: pair[1] - pair[0])
         runs = [[layer for _, layer in run] for _, run in numbered]
         parts = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
-        texts.append(f"{point} " * (max(layers) >= STRIDE) + ", ".join(parts))
+        texts.append(f"{point} " * (is_joined(max(layers))) + ", ".join(parts))
     return ", ".join(texts)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probekit.base.kinds import KINDS
+from probekit.base.kinds import KINDS, ReadPoint
 from probekit.errors import OptionError
 from probekit.features import FeatureView, Splits, settled_array
 from probekit.metrics.contract import padded
@@ -158,7 +158,8 @@ class Outputs:
         """
         if self.save is None:
             return self
-        if several := next((run.spec.point for run in runs if "+" in (run.spec.point or "")), None):
+        points = [ReadPoint.parse(run.spec.point) for run in runs]
+        if several := next((point for point in points if point.joined), None):
             raise OptionError(
                 f"--point {several}: heads over several points cannot be saved. Leave --save out."
             )

@@ -12,12 +12,12 @@ import torch
 from jaxtyping import Int64
 
 from probekit.base.fingerprint import PluginOrigin, digest
-from probekit.base.kinds import ARRAYS, KINDS, STREAM, TOKENS, stream_array
+from probekit.base.kinds import ARRAYS, KINDS, NO_BLOCK, STREAM, TOKENS, stream_array
 from probekit.base.registry import parse
 from probekit.base.selection import RANDOM, SOLVED
 from probekit.errors import DataError, OptionError
 from probekit.features import Splits, choose_array, missing_array, settled_array
-from probekit.features.pooled_tokens import read_array
+from probekit.features.point_rows import read_array
 from probekit.features.sentence_groups import say_sizes
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS, DecoderSpec, check_decodes
@@ -30,6 +30,7 @@ from probekit.probe.model_parts import KeptBackbone
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.probe.token_heads import TOKEN_HEADS
 from probekit.probe.token_heads.contract import TokenHeadSpec
+from probekit.results.summaries.wording import layer_text, layers_text
 from probekit.store.json_types import read_object
 from probekit.train.member import MemberSpec, count_parameters
 from probekit.train.option_groups import Descent, Steps
@@ -362,10 +363,10 @@ def _bound_head(spec: TrainSpec, splits: Splits, config: Mapping[str, Any]) -> H
         check_reads_rows(head, token_head)
     elif token_head is not None:
         head = OverTokens(head=head, token_head=token_head)
-    if head.name == "last" and len(splits.point.names) > 1:
+    if head.name == "last" and splits.point.joined:
         raise OptionError(
-            f"--point {splits.point}: head last reads one layer. Give a head that reads several, "
-            "such as --head p32 or --head mean."
+            f"--point {splits.point}: head last reads a single layer, so it cannot join points. "
+            "Give a head that reads several, such as --head p32 or --head mean."
         )
     if head.reads == "tokens" and splits.point != STREAM:
         raise OptionError(
@@ -386,11 +387,11 @@ def _check_stored(layers: tuple[int, ...], head: HeadSpec, splits: Splits, array
             remedy = f"Extract with all layers{layers_option}, or choose others with --layers."
             if head.reads == "tokens":
                 remedy = "Leave out --depth and --layers."
-            if splits.point != STREAM and not any(absent):
-                remedy = "Layer 0, the embeddings, belongs to no block. Choose layers from 1 on."
+            if splits.point != STREAM and absent == [0]:
+                remedy = NO_BLOCK
             raise OptionError(
-                f"the head reads layer {absent[0]}, but {array!r} of {entry.path} holds layers "
-                f"{list(stored)}. {remedy}"
+                f"the head reads layer {layer_text(absent[0])}, but {array!r} of {entry.path} "
+                f"holds layers {layers_text(stored)}. {remedy}"
             )
 
 

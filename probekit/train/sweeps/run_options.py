@@ -91,8 +91,8 @@ class Data(Group):
     point: str | None = option(
         None,
         "Which stored point to train on (see extract --points): attn_out, mlp_out, mlp_act or z; "
-        "z:head=3 for one attention head, z:head=all for each in turn; resid_post+attn_out for all "
-        "layers of both at once.",
+        "z:head=3 for one attention head, z:head=all for each in turn; resid_post+attn_out to "
+        "train one head on all layers of both.",
         Panel.TRAINED,
         each=str,
     )

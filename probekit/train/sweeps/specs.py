@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import RESID_POST, ReadPoint, parse_layers, up_to_depth
+from probekit.base.kinds import NO_BLOCK, ReadPoint, parse_layers, up_to_depth
 from probekit.base.numbers import parse_seeds
 from probekit.base.registry import choose, flag, normal_form
 from probekit.base.selection import HELD_OUT, SEARCH, SOLVED
@@ -308,27 +308,18 @@ def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, 
     Raises:
         OptionError: the model has no such layer or depth, or none of the layers asked for is left.
     """
-    layers, point = (
-        parse_layers(spec.layers or head.default_layers, n_blocks),
-        ReadPoint.parse(spec.point),
-    )
-    if RESID_POST not in point.names and spec.layers is None:  # the embeddings are of no block
+    layers = parse_layers(spec.layers or head.default_layers, n_blocks)
+    point = ReadPoint.parse(spec.point)
+    if spec.layers is None and not point.has_embeddings:
         layers = tuple(layer for layer in layers if layer > 0)
-    if spec.depth is None:
-        return _of_points(spec, point.layers(layers))
-    if spec.depth > n_blocks:
-        raise OptionError(
-            f"--depth {spec.depth}: this model has {n_blocks} blocks; give 0 to {n_blocks}."
-        )
-    if spec.layers is not None and min(layers) > spec.depth:
-        raise OptionError(f"--depth {spec.depth} leaves none of --layers {spec.layers}.")
-    return _of_points(spec, point.layers(up_to_depth(layers, spec.depth)))
-
-
-def _of_points(spec: TrainSpec, layers: tuple[int, ...]) -> tuple[int, ...]:
-    if not layers:
-        raise OptionError(
-            f"--point {spec.point}: layer 0, the embeddings, belongs to no block. Choose layers "
-            "from 1 on."
-        )
-    return layers
+    if spec.depth is not None:
+        if spec.depth > n_blocks:
+            raise OptionError(
+                f"--depth {spec.depth}: this model has {n_blocks} blocks; give 0 to {n_blocks}."
+            )
+        if spec.layers is not None and min(layers) > spec.depth:
+            raise OptionError(f"--depth {spec.depth} leaves none of --layers {spec.layers}.")
+        layers = up_to_depth(layers, spec.depth)
+    if not (numbers := point.layers(layers)):
+        raise OptionError(f"--point {spec.point}: {NO_BLOCK}")
+    return numbers

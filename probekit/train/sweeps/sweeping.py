@@ -14,6 +14,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from probekit.base.kinds import ReadPoint
 from probekit.base.notices import ProgressBar
 from probekit.base.registry import parse
 from probekit.base.selection import SEARCHED
@@ -139,10 +140,10 @@ class Sweeping:
                 f"--ablate {BY_REFIT} refits the head on fewer layers, which a run that starts "
                 f"from a saved head cannot do: give --ablate {BY_MEAN}, which refits nothing."
             )
-        if way == BY_REFIT and any("+" in (run.spec.point or "") for run in several):
+        if way == BY_REFIT and any(ReadPoint.parse(run.spec.point).joined for run in several):
             raise OptionError(
-                f"--ablate {BY_REFIT} refits the head on fewer layers of one point: give --ablate "
-                f"{BY_MEAN} for heads over several."
+                f"--ablate {BY_REFIT} cannot leave out layers of a head over several points. Give "
+                f"--ablate {BY_MEAN}."
             )
         if alone:
             logger.info("--ablate: %s reads a single layer, so none is left out.", ", ".join(alone))

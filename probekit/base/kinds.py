@@ -293,11 +293,10 @@ _STRIDE = 1_000
 The residual stream comes last there (5003), so that a head's last layer is the model's.
 """
 
-_PLACES = (RESID_POST, *[point for point in POINTS if point != RESID_POST], RESID_POST)
-"""By the thousands of a number: those of a head over one point have none."""
+_PLACES = (*[point for point in POINTS if point != RESID_POST], RESID_POST)
+"""By the thousands of a number, from 1 on."""
 
-
-LAYER_NUMBERS = _STRIDE * len(_PLACES)
+LAYER_NUMBERS = _STRIDE * (len(_PLACES) + 1)
 """No layer has a number that is as large."""
 
 NO_BLOCK = "Layer 0, the embeddings, belongs to no block. Choose layers from 1 on."
@@ -305,18 +304,20 @@ NO_BLOCK = "Layer 0, the embeddings, belongs to no block. Choose layers from 1 o
 
 def point_layer(point: str, layer: int) -> int:
     """Return the number of a layer among the layers of several points."""
-    return _STRIDE * (len(_PLACES) - 1 - _PLACES[::-1].index(point)) + layer
+    return _STRIDE * (_PLACES.index(point) + 1) + layer
 
 
 def is_joined(number: int) -> bool:
     """Say whether a layer's number is one among the layers of several points."""
-    return number >= _STRIDE
+    return _STRIDE <= number < LAYER_NUMBERS
 
 
 def point_of(number: int) -> tuple[str, int]:
     """Return the point that a layer's number is of, and the layer as blocks are counted."""
+    if not is_joined(number):
+        return RESID_POST, number
     place, layer = divmod(number, _STRIDE)
-    return _PLACES[place], layer
+    return _PLACES[place - 1], layer
 
 
 def by_point(values: Mapping[int, Value]) -> dict[str, dict[int, Value]]:

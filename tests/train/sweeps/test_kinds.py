@@ -113,7 +113,7 @@ def test_rows_that_there_are_not_are_refused(words, texts):
     for options in ({"depth": 1}, {"layers": "0:"}):
         with pytest.raises(
             OptionError,
-            match=r"'tokens' of .* holds layers \[3\]\. Leave out",
+            match=r"'tokens' of .* holds layers 3\. Leave out",
         ):
             fit(base(head="extra-layers", **options), location=texts)
 

@@ -191,7 +191,7 @@ def test_what_cannot_be_run_is_refused_before_training(swept, tmp_path):
         swept([SHORT], location=Location(cache=tmp_path / "empty"))
     for split in ("train", "dev"):
         plant(tmp_path, split, layers=(0, 3), signal=(3,))
-    with pytest.raises(OptionError, match=r"reads layer 1, but .* holds layers \[0, 3\]"):
+    with pytest.raises(OptionError, match=r"reads layer 1, but .* holds layers 0, 3"):
         swept([replace(SHORT, head="p32")], location=Location(cache=tmp_path))
     assert not (tmp_path / "r.jsonl").exists()
 

@@ -43,7 +43,7 @@ of what attention adds to it, `mlp_out` of what the feed-forward part adds: each
 best score on the data that chose the strength of L2. The last column is the difference to the
 residual stream with its 95 % interval, over seeds and sentences together where seeds differ, else
 over sentences (documents where the corpus has them), in bold what is sure at 5 % after Holm's
-correction of all rows of the table."""
+correction of all rows of the table. MPNet read whole texts alone."""
 
 
 def main() -> None:

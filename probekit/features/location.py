@@ -302,7 +302,7 @@ def find_split_entries(
 
 
 def _read_arrays(task: Task, point: ReadPoint, *, tokens: bool) -> tuple[str, ...]:
-    """Return the arrays of which an entry must hold one.
+    """Return the arrays of which an entry must hold one at each point.
 
     Args:
         task: its default label column says what has labels.
@@ -311,7 +311,7 @@ def _read_arrays(task: Task, point: ReadPoint, *, tokens: bool) -> tuple[str, ..
     """
     own = KINDS[task.kinds[task.columns[0]]].own_rows
     names = (own,) if own is not None else (TOKENS,) if tokens else POOLED
-    return tuple(map(point.array, names))
+    return tuple(array for name in names for array in point.arrays(name).values())
 
 
 def _check_labelled(task: Task) -> None:

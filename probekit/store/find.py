@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import EXAMPLES_IN_MEMORY, RESID_POST, TOKENS, keep_and_points
+from probekit.base.kinds import ARRAYS, EXAMPLES_IN_MEMORY, RESID_POST, TOKENS, keep_and_points
 from probekit.base.notices import info_once, warn_once
 from probekit.base.registry import PathName, typed_name
 from probekit.errors import EntryNotFoundError
@@ -122,10 +122,11 @@ def find_entries(
         split: the split's name.
         entry: chooses where several match: a prefix of the key, a folder name, or a path. It may
             name an entry of another split; then the one made by the same request is taken.
-        arrays: of several entries, those that hold one of these are meant.
+        arrays: of several entries, those that hold one of these at each of their points are meant.
 
     Raises:
-        EntryNotFoundError: none matches, or several do and ``entry`` does not choose.
+        EntryNotFoundError: none matches, or several do and ``entry`` does not choose, or none of
+            these holds the arrays.
         EntryError: the one that matches is unfinished or damaged.
     """
     folders = list_entries(root)
@@ -151,10 +152,11 @@ def find_entries(
         more = ("--keep", TOKENS, "--layers", "0:")
     if (points := keep_and_points(arrays)[1]) is not None:
         more += ("--points", f"{RESID_POST},{points}")
-    if len(best) > 1 and more and not any({*arrays} & {*m.request["keep"]} for m in best.values()):
+    if len(best) > 1 and more and not any(_holds(m, arrays) for m in best.values()):
+        needed = " and ".join(" or ".join(group) for group in _of_points(arrays))
         raise EntryNotFoundError(
             f"{len(best)} entries match {wanted.model} {wanted.task} split {split}, and none holds "
-            f"{' or '.join(arrays)}. Extract again with {' '.join(more)}."
+            f"{needed}. Extract again with {' '.join(more)}."
         )
     if len(best) > 1:
         raise EntryNotFoundError(_several(best, wanted, split))
@@ -227,12 +229,25 @@ def names_entry(entry: str, folder: EntryFolder) -> bool:
     return manifest is not None and manifest.key.startswith(entry)
 
 
+def _of_points(arrays: Collection[str]) -> list[list[str]]:
+    """Return arrays grouped by the point that they are of."""
+    groups: dict[str, list[str]] = {}
+    for array in arrays:
+        groups.setdefault(ARRAYS[array].point, []).append(array)
+    return list(groups.values())
+
+
+def _holds(manifest: Manifest, arrays: Collection[str]) -> bool:
+    """Say whether an entry holds one of some arrays, at each point that they are of."""
+    kept = set(manifest.request["keep"])
+    return all(kept & set(group) for group in _of_points(arrays))
+
+
 def _best(
     entries: Mapping[EntryFolder, Manifest], arrays: Collection[str], where: str
 ) -> dict[EntryFolder, Manifest]:
     """Leave out entries without the arrays, of a part of the split, and that others hold all of."""
-    kept = {folder: set(manifest.request["keep"]) for folder, manifest in entries.items()}
-    useful = {f: m for f, m in entries.items() if not arrays or kept[f] & set(arrays)}
+    useful = {f: m for f, m in entries.items() if _holds(m, arrays)}
     useful = useful or dict(entries)
     if len({manifest.imported is None for manifest in useful.values()}) != 1:
         return useful

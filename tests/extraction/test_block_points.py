@@ -203,6 +203,16 @@ def test_a_head_reads_several_points_at_once(bert, corpus, words, tmp_path, how)
     assert [kept.names[number] for number in kept.predicted] == list(said)
 
 
+def test_of_several_entries_that_with_all_points_is_read(bert, corpus, tmp_path):
+    for points in (("attn_out",), ("z",)):
+        extracted.run(bert, corpus, tmp_path, points=points)
+    with pytest.raises(EntryNotFoundError, match=r"none holds words\.attn_out and words\.z"):
+        open_features(bert, corpus, "2", location_of(tmp_path), point="attn_out+z")
+    both = extracted.run(bert, corpus, tmp_path, points=("attn_out", "z"), limit=8)
+    features = open_features(bert, corpus, "2", location_of(tmp_path), point="attn_out+z")
+    assert features.entries["train"].path == both.path
+
+
 def test_rows_of_a_figure_are_points(bert, corpus, words, tmp_path):
     cache, _ = words
     specs = [spec_of(bert, corpus, head="p32", point=point, l2=1.0) for point in (BOTH, None)]

@@ -198,17 +198,9 @@ EXAMPLES_IN_MEMORY = "examples in memory"
 """Where a text came from, as manifests name it, that no file holds."""
 
 ALIASES: Mapping[str, str] = {
-    "train": "train",
-    "training": "train",
-    "dev": "dev",
-    "development": "dev",
-    "valid": "dev",
-    "validation": "dev",
-    "val": "dev",
-    "testa": "dev",
-    "test": "test",
-    "testing": "test",
-    "testb": "test",
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("dev", "development", "valid", "validation", "val", "testa"), "dev"),
+    **dict.fromkeys(("test", "testing", "testb"), "test"),
 }
 """What the user's own files may call them, in small letters."""
 

@@ -14,10 +14,9 @@ On one core: half an hour for MiniLM, an hour for MPNet.
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 
 from shared import RESULTS, Run, argument_parser, best_single, judged, runner, single_layers, write
-from subjects import SUBJECTS, Subject, is_decoder, subject
+from subjects import SUBJECTS, Subject, subject
 
 from probekit import (
     ExtractOptions,
@@ -48,8 +47,7 @@ correction of all rows of the table. MPNet read whole texts alone."""
 
 def main() -> None:
     """Extract and train what is missing, then write the table and a figure per model."""
-    parser = argument_parser(__doc__, "models")
-    parser.add_argument("--data", type=Path, default=Path("data"))
+    parser = argument_parser(__doc__, "models", data=True)
     parser.add_argument("--tasks", nargs="+", default=list(SUBJECTS))
     args = parser.parse_args()
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
@@ -71,14 +69,13 @@ def main() -> None:
 def extract_points(model: str, task: str, of: Subject, args: argparse.Namespace) -> None:
     """Extract the points of a task, and the attention heads of those that have a figure."""
     points = (*POINTS, "z") if task in OF_HEADS else POINTS
-    limit = of.first if of.first and is_decoder(model) else of.limit
     extract(
         model,
         task,
         splits=of.splits.split(","),
         data=args.data / of.folder,
         cache=args.cache,
-        options=ExtractOptions(points=points, limit=limit),
+        options=ExtractOptions(points=points, limit=of.limit_for(model)),
     )
 
 

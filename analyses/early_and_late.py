@@ -59,7 +59,7 @@ GOAL = 0.74
 INTRODUCTION = f"""\
 Scores in percent, each task's metric: test where it has labels, else dev. {len(SEEDS)} seeds.
 Methods have {EPOCHS} epochs at the better of two rates of the model in a trial on another seed;
-frozen heads have {FROZEN_EPOCHS} at a rate that trials on other seeds chose. The last
+frozen heads have {FROZEN_EPOCHS}, at a rate chosen by trials on other seeds. The last
 column is the difference to the reference with its 95 % interval over seeds and sentences together,
 in bold what is sure at 5 % after Holm's correction of all rows of the table."""
 

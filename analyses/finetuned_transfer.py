@@ -45,8 +45,7 @@ Holm's correction of all rows of the table at 5 %."""
 
 def main() -> None:
     """Extract and train what is missing, then write the tables."""
-    parser = argument_parser(__doc__, "model")
-    parser.add_argument("--data", type=Path, default=Path("data"))
+    parser = argument_parser(__doc__, "model", data=True)
     parser.add_argument("--work", type=Path, default=Path("runs"), help="for saved runs")
     args = parser.parse_args()
     cached(args.model, (SOURCE, *TARGETS), args)

@@ -12,7 +12,6 @@ The plan, of one core: 7 runs of 3 minutes.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from shared import NEW, RESULTS, argument_parser, markdown, runner, write
 
@@ -33,9 +32,7 @@ is the one of two that was better on a held-out tenth. One seed."""
 
 def main() -> None:
     """Train what is missing, then write the table."""
-    parser = argument_parser(__doc__, "model")
-    parser.add_argument("--data", type=Path, default=Path("data"))
-    args = parser.parse_args()
+    args = argument_parser(__doc__, "model", data=True).parse_args()
     extract(
         args.model,
         TASK,

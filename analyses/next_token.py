@@ -12,7 +12,6 @@ lens, which resumes where it stopped.
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -42,9 +41,7 @@ predictions of dev, the Jacobian lens on {positions:,} positions of dev."""
 
 def main() -> None:
     """Extract and fit what is missing, then write the table and the figure."""
-    parser = argument_parser(__doc__, "model")
-    parser.add_argument("--data", type=Path, default=Path("data"))
-    args = parser.parse_args()
+    args = argument_parser(__doc__, "model", data=True).parse_args()
     extract(
         args.model,
         TASK,

@@ -46,19 +46,25 @@ PUBLISHED = {**dict.fromkeys(LIGHT, 2e-3), **dict.fromkeys((*LARGE, NEW), 5e-5)}
 
 
 def argument_parser(
-    description: str | None, models: Literal["model", "models"] | None = None
+    description: str | None,
+    models: Literal["model", "models"] | None = None,
+    *,
+    data: bool = False,
 ) -> argparse.ArgumentParser:
     """Return a parser of what `runner` needs, ``cache`` and ``workers``, and of a model or several.
 
     Args:
         description: the docstring of the script.
         models: the name of its models: ``model`` is one, ``models`` are one or more; None has none.
+        data: the script extracts, so it takes the folder of the data, too.
     """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     if models is not None:
         parser.add_argument(models, nargs="+" if models == "models" else None)
+    if data:
+        parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--cache", type=Path, default=Path("cache"))
     parser.add_argument("--workers", type=int, default=1)
     return parser

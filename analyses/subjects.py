@@ -48,8 +48,12 @@ class Subject:
 
     def extracted(self, model: str) -> tuple[str, ...]:
         """Return the options of the extraction that say how much."""
-        limit = self.first if self.first and is_decoder(model) else self.limit
+        limit = self.limit_for(model)
         return ("--limit", str(limit)) if limit else ()
+
+    def limit_for(self, model: str) -> int | None:
+        """Return how many sentences of each split a model extracts; None is all."""
+        return self.first if self.first and is_decoder(model) else self.limit
 
 
 _ALL = "train,dev,test"

@@ -72,8 +72,9 @@ def pytest_collection_finish():
     if inspecting := sys.modules.get("probekit.backbone.inspecting"):
         remember_structures(inspecting)
     # with nothing left to silence, no batch empties the caches of all loggers
-    for name in ("transformers", "accelerate", "bitsandbytes"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    if forward := sys.modules.get("probekit.backbone.forward"):
+        for name in forward.CHATTY:
+            logging.getLogger(name).setLevel(logging.ERROR)
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)

@@ -35,6 +35,10 @@ def quiet_transformers() -> Iterator[None]:
             transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
+CHATTY = ("transformers", "accelerate", "bitsandbytes")
+"""Names of the loggers whose warnings say nothing to our users."""
+
+
 @contextmanager
 def no_warnings() -> Iterator[None]:
     """Silence the warnings of transformers inside the ``with`` block, batch after batch.
@@ -42,7 +46,7 @@ def no_warnings() -> Iterator[None]:
     Those of accelerate and bitsandbytes are of the same kind: where weights are, and, for each
     product, what 8 bits mean.
     """
-    loggers = [logging.getLogger(name) for name in ("transformers", "accelerate", "bitsandbytes")]
+    loggers = [logging.getLogger(name) for name in CHATTY]
     # setLevel empties the cache of every logger, even where the level stays the same
     loggers = [logger for logger in loggers if logger.isEnabledFor(logging.WARNING)]
     levels = [logger.level for logger in loggers]

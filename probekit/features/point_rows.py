@@ -9,11 +9,11 @@ from torch import Tensor
 
 from probekit.base.kinds import ReadPoint, point_layer, stream_array
 from probekit.errors import OptionError
-from probekit.store import Entry, StoredRows
-from probekit.store.feature_array import FeatureArray, RowNumbers
+from probekit.store import Entry
+from probekit.store.feature_array import DerivedArray, FeatureArray, RowNumbers
 
 
-class AttentionHeadRows(FeatureArray):
+class AttentionHeadRows(DerivedArray):
     """What one attention head gave: a part of the width of another array, read as any array is.
 
     Attributes:
@@ -36,10 +36,6 @@ class AttentionHeadRows(FeatureArray):
         result = self.empty(*read.shape[:2]) if out is None else out
         return result.copy_(read)
 
-    def read_stored(self, rows: RowNumbers, layers: Sequence[int] | None = None) -> StoredRows:
-        """Return the same; a part of a row that is stored in int8 is decoded."""
-        return StoredRows(self.read(rows, layers).permute(1, 0, 2))
-
     def prefetch(
         self, rows: Int64[np.ndarray, " rows"], layers: Sequence[int] | None = None
     ) -> None:
@@ -47,7 +43,7 @@ class AttentionHeadRows(FeatureArray):
         self.whole.prefetch(rows, layers)
 
 
-class PointRows(FeatureArray):
+class PointRows(DerivedArray):
     """Rows of several points, read as layers of one array (see `point_layer` for their numbers)."""
 
     def __init__(self, arrays: Mapping[str, FeatureArray]) -> None:
@@ -67,10 +63,6 @@ class PointRows(FeatureArray):
         for array, own, places in self._by_array(wanted):
             result[:, places] = array.read(rows, own)
         return result
-
-    def read_stored(self, rows: RowNumbers, layers: Sequence[int] | None = None) -> StoredRows:
-        """Return the same; rows that are stored in int8 are decoded."""
-        return StoredRows(self.read(rows, layers).permute(1, 0, 2))
 
     def prefetch(
         self, rows: Int64[np.ndarray, " rows"], layers: Sequence[int] | None = None

@@ -16,8 +16,8 @@ from probekit.errors import DataError, OptionError
 from probekit.features.point_rows import read_array
 from probekit.features.split_labels import TargetSpans
 from probekit.probe.token_heads.contract import PairPool, TokenHeadSpec, TokenPool
-from probekit.store import Entry, StoredRows
-from probekit.store.feature_array import FeatureArray, RowNumbers
+from probekit.store import Entry
+from probekit.store.feature_array import DerivedArray, FeatureArray, RowNumbers
 from probekit.store.tables import ExampleTable
 
 _BLOCK_VALUES = 2**24
@@ -66,7 +66,7 @@ def pooled_spans(
     return PooledRows(array, head, len(spans.places), lambda: runs, n_sides)
 
 
-class PooledRows(FeatureArray):
+class PooledRows(DerivedArray):
     """An array with a row for each text, span or pair of spans, which a token head makes.
 
     It is read as any other, by their number; nothing that is made is kept.
@@ -146,10 +146,6 @@ class PooledRows(FeatureArray):
             pooled = self._pool(z, torch.from_numpy(tokens.bounds))
             result[start:stop] = pooled.permute(1, 0, 2)
         return result
-
-    def read_stored(self, rows: RowNumbers, layers: Sequence[int] | None = None) -> StoredRows:
-        """Return the same; rows that are made are stored nowhere."""
-        return StoredRows(self.read(rows, layers).permute(1, 0, 2))
 
     def prefetch(
         self, rows: Int64[np.ndarray, " rows"], layers: Sequence[int] | None = None

@@ -197,16 +197,18 @@ def _measured(
     for block in of.blocks(rows):
         targets = torch.from_numpy(np.asarray(of.view.targets[block])).to(of.device)
         last = of.log_p(lens, of.reader.last, block)
+        said = last.argmax(1)
         settled = torch.ones(len(block), dtype=torch.bool, device=of.device)
         for index, layer in reversed(list(enumerate(layers))):
             p = last if layer == of.reader.last else of.log_p(lens, layer, block)
             own = p.gather(1, targets[:, None])
-            agrees = p.argmax(1) == last.argmax(1)
+            best = p.argmax(1)
+            agrees = best == said
             settled &= agrees
             of_row = {
                 "loss": -own[:, 0],
                 "log_rank": (1.0 + (p > own).sum(1)).log(),
-                "accuracy": p.argmax(1) == targets,
+                "accuracy": best == targets,
                 "agreement": agrees,
                 "settled": settled,
                 "divergence": _divergence(last, p),

@@ -22,7 +22,7 @@ from probekit.results.summaries.scored import (
 
 MAX_PANELS = 6
 MAX_CLASSES = 40
-_ALL, _BEFORE = "all", "all, before training"
+_OVERALL = _ALL, _BEFORE = "all", "all, before training"
 
 
 @styled
@@ -59,10 +59,11 @@ def plot_attention(
         model: max(point_of(layer)[1] for record in group for layer in record.layers)
         for (model,), group in grouped(records, ["model"]).items()
     }
-    grids = {}
+    grids, overall = {}, []
     for name, group in groups.items():
         title, by_layer = _panel(name, group, classes)
         lifts = rows_by_point(by_layer)
+        overall.append(len(rows_by_point({n: by_layer[n] for n in _OVERALL if n in by_layer})))
         values = layer_values(lifts.values(), tops[group[0].model])
         grids[title] = Grid(list(lifts), values, numbers=len(lifts) <= MANY_ROWS)
     shared = shared_text(records)
@@ -77,9 +78,8 @@ def plot_attention(
         look=look,
     )
     panels = given_axes(ax, list(grids), look) or figure.axes
-    for axes, grid in zip(panels, grids.values(), strict=False):
-        overall = [name == _ALL or name.startswith(f"{_ALL}, ") for name in grid.names]
-        axes.axhline(sum(grid.row_heights[: sum(overall)]), color="black", linewidth=0.8)
+    for axes, grid, count in zip(panels, grids.values(), overall, strict=False):
+        axes.axhline(sum(grid.row_heights[:count]), color="black", linewidth=0.8)
     return figure
 
 

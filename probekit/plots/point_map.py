@@ -83,6 +83,5 @@ def _point(record: Record) -> ReadPoint:
 
 
 def _sort_key(point: ReadPoint) -> tuple[int, int]:
-    return [*POINTS].index(
-        point.names[-1]
-    ), -1 if point.attention_head is None else point.attention_head
+    head = -1 if point.attention_head is None else point.attention_head
+    return [*POINTS].index(point.names[-1]), head

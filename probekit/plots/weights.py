@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from probekit.base.kinds import point_of
+from probekit.base.kinds import by_point, point_of
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
 from probekit.plots import naming
@@ -77,9 +77,13 @@ class _Panel:
             self.top,
         )
         if measure is RAW_WEIGHTS:  # sizes of heads have nothing to do with each other
-            sizes = {n: max(abs(m.mean) for m in row.values()) for n, row in of_heads.items()}
-            every = {name: dict.fromkeys(row, sizes[name]) for name, row in of_heads.items()}
-            largest = np.array([[max(row.values())] for row in rows_by_point(every).values()])
+            largest = np.array(
+                [
+                    [max(abs(mean.mean) for mean in row.values())]
+                    for row in of_heads.values()
+                    for _ in by_point(row)
+                ]
+            )
             values, halves = (
                 each / np.where(largest > 0, largest, 1.0) for each in (values, halves)
             )

@@ -432,3 +432,11 @@ def _gather_rows(
     for at in range(len(layers)):
         within = first[at][:, None] + torch.arange(row)
         torch.take(source.elements, within, out=target[at])
+
+
+class DerivedArray(FeatureArray):
+    """An array whose rows are made of those of others as they are read, and stored nowhere."""
+
+    def read_stored(self, rows: RowNumbers, layers: Sequence[int] | None = None) -> StoredRows:
+        """Return what `read` returns: rows that are stored in int8 are decoded."""
+        return StoredRows(self.read(rows, layers).permute(1, 0, 2))

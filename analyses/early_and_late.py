@@ -29,6 +29,7 @@ from shared import (
     SOLVED,
     argument_parser,
     at_best_rates,
+    backbone_rates,
     converged_plan,
     judged,
     markdown,
@@ -116,7 +117,7 @@ def main() -> None:
             frozen += run(product(searched, {"head": own.searched, **seeds}))
         live = [replace(steps, method=method, lr=HEAD_RATE) for method in own.methods]
         if live:
-            early += at_best_rates(run, live, rates, SEEDS)
+            early += at_best_rates(run, live, choices, SEEDS)
     by = ("label", "method", "n_backbone_params")
     first = args.tasks[0]
     drawn = [
@@ -157,10 +158,10 @@ def seconds_to_goal(records: Sequence[Record]) -> str:
     return markdown(["head", "fastest seed", "slowest seed"], lines)
 
 
-def rates(spec: TrainSpec) -> tuple[float, float]:
-    """Return the published rate of a method, and a faster one."""
+def choices(spec: TrainSpec) -> list[TrainSpec]:
+    """Return a run at the published rate of its method, and at a faster one."""
     published = METHODS[spec.method].learning_rate
-    return published, float(f"{FASTER * published:.3g}")
+    return backbone_rates((published, float(f"{FASTER * published:.3g}")))(spec)
 
 
 if __name__ == "__main__":

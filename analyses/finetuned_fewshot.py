@@ -20,6 +20,7 @@ from shared import (
     RESULTS,
     argument_parser,
     at_best_rates,
+    backbone_rates,
     judged,
     runner,
     with_rates,
@@ -57,7 +58,7 @@ def main() -> None:
         frozen += run(with_rates(some, HEADS, {"seed": SEEDS}, PUBLISHED))
         solved += run(product(replace(base, shots=shots), {"head": SOLVED, "seed": SEEDS}))
         live = with_rates(replace(some, method="full"), HEADS, {}, PUBLISHED)
-        tuned += at_best_rates(run, live, lambda _: BACKBONE_RATES, SEEDS)
+        tuned += at_best_rates(run, live, backbone_rates(BACKBONE_RATES), SEEDS)
     write(
         NAME,
         [

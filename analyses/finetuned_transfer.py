@@ -19,7 +19,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from shared import RESULTS, argument_parser, at_best_rates, judged, runner, trained_into, write
+from shared import (
+    RESULTS,
+    argument_parser,
+    at_best_rates,
+    backbone_rates,
+    judged,
+    runner,
+    trained_into,
+    write,
+)
 
 from probekit import ExtractOptions, Record, TrainSpec, extract, product
 from probekit.train.sweeps.protocols import get_protocol
@@ -60,7 +69,7 @@ def main() -> None:
     trained = at_best_rates(
         lambda plan: saved(plan, args),
         [replace(source, method="full")],
-        lambda _: BACKBONE_RATES,
+        backbone_rates(BACKBONE_RATES),
         SEEDS,
     )
     for one in trained:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 from probekit import Location, Record, TrainSpec, open_features, product, sweep
@@ -138,30 +139,39 @@ def with_rates(
 def at_best_rates(
     run: Run,
     settings: Iterable[TrainSpec],
-    rates: Callable[[TrainSpec], Iterable[float]],
+    choices: Callable[[TrainSpec], Iterable[TrainSpec]],
     seeds: Iterable[int],
+    n_trials: int = 1,
 ) -> list[Record]:
-    """Return runs of settings whose model learns, each at the best of some rates of its model.
+    """Return runs of settings, each at the best of some rates.
 
-    The best is that of a trial on a seed that is not reported, by what chooses the checkpoint.
+    The best is by the mean of trials on seeds that are not reported, on what chooses the
+    checkpoint. A rate at which a trial diverged is not chosen.
 
     Args:
         run: trains a plan.
         settings: one run of each, of any seed.
-        rates: of a setting's model, to choose among.
+        choices: the same run at every rate to choose among.
         seeds: that are reported.
+        n_trials: seeds of trials.
     """
     plan = []
     seeds = [*seeds]
     for setting in settings:
-        trials = [
-            replace(setting, seed=FIRST_SEED, rates=(("backbone", rate),))
-            for rate in rates(setting)
-        ]
-        scores = dict(zip(trials, map(selected_score, run(trials)), strict=True))
-        best = max(trials, key=lambda one: -math.inf if scores[one] is None else scores[one])
-        plan += [replace(best, seed=seed) for seed in seeds]
+        scores = {}
+        for choice in choices(setting):
+            trials = run(product(choice, {"seed": range(FIRST_SEED, FIRST_SEED + n_trials)}))
+            # of a trial that diverged: no score
+            scored = [-math.inf if one is None else one for one in map(selected_score, trials)]
+            scores[choice] = fmean(scored)
+        best = max(scores, key=scores.__getitem__)
+        plan += product(best, {"seed": seeds})
     return run(plan)
+
+
+def backbone_rates(rates: Iterable[float]) -> Callable[[TrainSpec], list[TrainSpec]]:
+    """Return what sets each of some rates of the model in a run."""
+    return lambda setting: [replace(setting, rates=(("backbone", rate),)) for rate in rates]
 
 
 SINGLE = "best-layer"

@@ -15,6 +15,7 @@ from shared import (
     RESULTS,
     argument_parser,
     at_best_rates,
+    backbone_rates,
     judged,
     runner,
     with_rates,
@@ -48,7 +49,7 @@ def main() -> None:
     )
     drawn = with_rates(steps, SOLVED, {}, PUBLISHED)
     starts = [*drawn, *(replace(one, start="solved") for one in drawn)]
-    tuned = at_best_rates(run, starts, lambda _: BACKBONE_RATES, SEEDS)
+    tuned = at_best_rates(run, starts, backbone_rates(BACKBONE_RATES), SEEDS)
     write(
         NAME,
         [

@@ -27,7 +27,7 @@ from probekit import (
     plot_points,
     save_figure,
 )
-from probekit.base.kinds import RESID_POST, ReadPoint
+from probekit.base.layers import RESID_POST, ReadPoint
 from probekit.results.summaries.wording import model_text
 
 NAME = "block_points"

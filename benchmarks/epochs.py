@@ -25,7 +25,7 @@ from subjects import LARGE, MPNET, data_path, model_path, parser, work_folder
 
 from probekit import ExtractOptions, Location, extract, open_features
 from probekit.backbone import Backbone, inspect_backbone, load_backbone
-from probekit.base.kinds import parse_layers
+from probekit.base.layers import parse_layers
 from probekit.data.encoded import EncodedSplit
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS

@@ -12,7 +12,7 @@ import yaml
 from transformers import BertConfig, BertModel
 
 import probekit
-from probekit.base.kinds import parse_layers
+from probekit.base.layers import parse_layers
 from probekit.errors import DataError, RecordError
 from probekit.metrics import encode_gold
 from probekit.probe.decoders import DECODERS

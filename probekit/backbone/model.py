@@ -37,7 +37,7 @@ from probekit.backbone.points import captured
 from probekit.backbone.saved_run import SavedRun
 from probekit.backbone.states import NO_POINTS, PointLayers
 from probekit.backbone.structure import check_runs
-from probekit.base.kinds import RESID_POST, ReadPoint
+from probekit.base.layers import RESID_POST, ReadPoint
 from probekit.base.machine import Heap, keep_few_kernels, pick_device
 from probekit.base.tensors import send
 from probekit.data.batches import PADDED, Batching, TokenBatch

@@ -22,7 +22,7 @@ from probekit.backbone.forward import hidden_states
 from probekit.backbone.miniature import build_miniature, plain_ids
 from probekit.backbone.model_classes import without_memory
 from probekit.backbone.structure import are_same, embedding_rows
-from probekit.base.kinds import POINTS, RESID_POST
+from probekit.base.layers import POINTS, RESID_POST
 from probekit.errors import BackboneError
 from probekit.tuning.contract import blocks_of
 

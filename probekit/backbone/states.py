@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.backbone.facts import BackboneInfo
-from probekit.base.kinds import ARRAYS, RESID_POST
+from probekit.base.kinds import ARRAYS
+from probekit.base.layers import RESID_POST
 from probekit.data.batches import Batching, TokenBatch, token_batches
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling, pool

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
-from probekit.base.kinds import ReadPoint
+from probekit.base.layers import ReadPoint
 from probekit.base.numbers import parse_seeds
 from probekit.base.registry import Panel, choose, flag, nearest, option
 from probekit.base.selection import PROTOCOL_DEFAULTS

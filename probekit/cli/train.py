@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probekit.base.kinds import ReadPoint
+from probekit.base.layers import ReadPoint
 from probekit.base.registry import Panel
 from probekit.cli import arguments
 from probekit.cli.output import progress_wanted

@@ -6,15 +6,8 @@ from typing import Any, cast
 
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.backbone.points import Place, check_points
-from probekit.base.kinds import (
-    ARRAYS,
-    KINDS,
-    LAST_ONLY,
-    OUTPUT_HEAD,
-    RESID_POST,
-    parse_layers,
-    stream_array,
-)
+from probekit.base.kinds import ARRAYS, KINDS, LAST_ONLY, OUTPUT_HEAD, stream_array
+from probekit.base.layers import RESID_POST, parse_layers
 from probekit.data.pooling import Pooling
 from probekit.data.predicted import RATE
 from probekit.errors import OptionError

@@ -5,15 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from probekit.base.kinds import (
-    ALIASES_OF_POINTS,
-    OUTPUT_HEAD,
-    POINTS,
-    RESID_POST,
-    STREAM_ARRAYS,
-    parse_points,
-    typed_layers,
-)
+from probekit.base.kinds import OUTPUT_HEAD, STREAM_ARRAYS
+from probekit.base.layers import ALIASES_OF_POINTS, POINTS, RESID_POST, parse_points, typed_layers
 from probekit.base.notices import info_once
 from probekit.base.registry import Panel, choose, flag, listed, option
 from probekit.errors import OptionError
@@ -44,7 +37,7 @@ class ExtractOptions:
         format: storage backend, ``zarr`` or ``hdf5``.
         dtype: stored dtype; ``auto`` is float16, or bfloat16 where float16 would overflow.
         compute_dtype: dtype of the forward pass; ``auto`` is bfloat16 where native, else float32.
-        layers: layers to store, in the language of ``probekit.base.kinds``.
+        layers: layers to store, in the language of ``probekit.base.layers``.
         keep: arrays to store: ``words`` (every chosen layer, one row per word), ``cls``, ``mean``
             and ``last`` (every chosen layer, one row per text: its first token, the mean of all,
             its last token), ``predicted`` (every chosen layer, one row per predicted token of

@@ -10,7 +10,8 @@ from typing import Any, cast
 
 from probekit.backbone.checkpoint import local_path
 from probekit.backbone.remembered import identity_at
-from probekit.base.kinds import KINDS, POOLED, SPLITS, STREAM, TOKENS, KindName, ReadPoint
+from probekit.base.kinds import KINDS, POOLED, SPLITS, TOKENS, KindName
+from probekit.base.layers import STREAM, ReadPoint
 from probekit.base.notices import warn_once
 from probekit.base.registry import PathName, choose, typed_name
 from probekit.errors import (

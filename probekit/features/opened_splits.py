@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from probekit.base.kinds import KINDS, KindName, ReadPoint
+from probekit.base.kinds import KINDS, KindName
+from probekit.base.layers import ReadPoint
 from probekit.base.registry import PathName, parse
 from probekit.errors import DataError, OptionError
 from probekit.features.location import Location, find_split_entries

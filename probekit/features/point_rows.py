@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.base.kinds import ReadPoint, point_layer, stream_array
+from probekit.base.kinds import stream_array
+from probekit.base.layers import ReadPoint, point_layer
 from probekit.errors import OptionError
 from probekit.store import Entry
 from probekit.store.feature_array import DerivedArray, FeatureArray, RowNumbers

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from probekit.base.kinds import STREAM, TOKENS, ReadPoint
+from probekit.base.kinds import TOKENS
+from probekit.base.layers import STREAM, ReadPoint
 from probekit.base.numbers import Ragged, bounds_of, ragged_arange
 from probekit.data.encoded import encoded_of
 from probekit.errors import DataError, OptionError

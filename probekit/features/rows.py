@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float32, Int64, Shaped
 
-from probekit.base.kinds import KINDS, parse_layers
+from probekit.base.kinds import KINDS
+from probekit.base.layers import parse_layers
 from probekit.features.view import FeatureView
 
 if TYPE_CHECKING:

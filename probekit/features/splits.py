@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import ARRAYS, KINDS, STREAM, KindName, ReadPoint
+from probekit.base.kinds import ARRAYS, KINDS, KindName
+from probekit.base.layers import STREAM, ReadPoint
 from probekit.base.markup import html_pairs, html_table, html_view
 from probekit.base.notices import human_list
 from probekit.base.numbers import bounds_of, numpy_generator

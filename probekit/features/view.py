@@ -9,7 +9,8 @@ from typing import Self
 import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64, Shaped
 
-from probekit.base.kinds import KINDS, POOLED, STREAM, TOKENS, KindName, ReadPoint
+from probekit.base.kinds import KINDS, POOLED, TOKENS, KindName
+from probekit.base.layers import STREAM, ReadPoint
 from probekit.base.numbers import bounds_of, ragged_arange
 from probekit.base.registry import choose
 from probekit.errors import DataError, OptionError

@@ -14,7 +14,8 @@ import torch
 from jaxtyping import Float, Float64, Int64, Shaped
 from torch import Tensor
 
-from probekit.base.kinds import KINDS, parse_layers
+from probekit.base.kinds import KINDS
+from probekit.base.layers import parse_layers
 from probekit.base.machine import pick_device
 from probekit.base.notices import ProgressBar
 from probekit.base.numbers import numpy_generator

@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.backbone.final_parts import read_output_head
-from probekit.base.kinds import parse_layers
+from probekit.base.layers import parse_layers
 from probekit.base.registry import PathName, typed_name
 from probekit.errors import BackboneError, OptionError
 from probekit.measures.lens_maps import JACOBIAN, LOGIT, TUNED, Lens, named_lens

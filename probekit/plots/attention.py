@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from probekit.base.kinds import point_of
+from probekit.base.layers import point_of
 from probekit.plots.heatmap import MANY_ROWS, Grid, heatmap_figure, layer_values, rows_by_point
 from probekit.plots.naming import choice_text, rows, runs_text, shared_text
 from probekit.plots.style import PLAIN, Given, Look, given_axes, lift_colours, refuse_many, styled

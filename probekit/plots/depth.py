@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from probekit.base.kinds import point_of
+from probekit.base.layers import point_of
 from probekit.errors import RecordError
 from probekit.plots.curves import CurveStyle, draw_band, layer_axis, relative_axis
 from probekit.plots.panels import Panel, PanelFigure, finish, panel_figure, split_panels

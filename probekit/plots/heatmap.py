@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from probekit.base.kinds import Value, by_point, is_joined
+from probekit.base.layers import Value, by_point, is_joined
 from probekit.plots.naming import line_length, wrap_phrases, wrap_words
 from probekit.plots.style import (
     COLUMN_WIDTH,

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from probekit.base.kinds import POINTS, ReadPoint
+from probekit.base.layers import POINTS, ReadPoint
 from probekit.errors import RecordError
 from probekit.plots.heatmap import MANY_ROWS, MAX_ROWS, Grid, heatmap_figure, layer_values
 from probekit.plots.naming import choice_text, runs_text

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from probekit.base.kinds import by_point, point_of
+from probekit.base.layers import by_point, point_of
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
 from probekit.plots import naming

@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from probekit.base.kinds import LAYER_NUMBERS
+from probekit.base.layers import LAYER_NUMBERS
 from probekit.base.markup import spelled_out
 from probekit.metrics.number_metrics import ENDLESS
 

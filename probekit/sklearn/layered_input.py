@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.base.kinds import parse_layers
+from probekit.base.layers import parse_layers
 from probekit.errors import OptionError
 from probekit.features.rows import BLOCK_ROWS, CachedRows
 

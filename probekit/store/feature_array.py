@@ -21,7 +21,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from probekit.base.fingerprint import compares
-from probekit.base.kinds import ARRAYS, NO_BLOCK, RESID_POST
+from probekit.base.kinds import ARRAYS
+from probekit.base.layers import NO_BLOCK, RESID_POST
 from probekit.base.notices import warn_once
 from probekit.base.tensors import empty_buffer
 from probekit.errors import EntryError, OptionError

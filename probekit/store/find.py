@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import ARRAYS, EXAMPLES_IN_MEMORY, RESID_POST, TOKENS, keep_and_points
+from probekit.base.kinds import ARRAYS, EXAMPLES_IN_MEMORY, TOKENS, keep_and_points
+from probekit.base.layers import RESID_POST
 from probekit.base.notices import info_once, warn_once
 from probekit.base.registry import PathName, typed_name
 from probekit.errors import EntryNotFoundError

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import ARRAYS, POINTS, RESID_POST
+from probekit.base.kinds import ARRAYS
+from probekit.base.layers import POINTS, RESID_POST
 from probekit.base.registry import choose
 from probekit.errors import EntryError, OptionError
 from probekit.store.files import plain_path

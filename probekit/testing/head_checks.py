@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from probekit.base.kinds import parse_layers, up_to_depth
+from probekit.base.layers import parse_layers, up_to_depth
 from probekit.errors import PluginError
 from probekit.probe.heads.contract import BackboneFacts, FusionHead, HeadSpec
 from probekit.probe.heads.module_head import ModuleFactory, ModuleHead, spec_of_module

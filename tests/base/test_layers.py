@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.base.kinds import parse_layers, up_to_depth
+from probekit.base.layers import parse_layers, up_to_depth
 from probekit.errors import OptionError
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from probekit.backbone import BackboneInfo
 from probekit.backbone.facts import Identity
-from probekit.base.kinds import parse_layers
+from probekit.base.layers import parse_layers
 from probekit.data.encoded import EncodedSplit
 from probekit.extraction import ExtractOptions
 from probekit.extraction.plan import make_plan

@@ -7,7 +7,8 @@ from sklearn.linear_model import LogisticRegression
 from transformers import AutoModel, AutoTokenizer
 
 from probekit import Location, TrainSpec, export, open_features, plot_weights, predict, sweep
-from probekit.base.kinds import ARRAYS, POINTS, ReadPoint
+from probekit.base.kinds import ARRAYS
+from probekit.base.layers import POINTS, ReadPoint
 from probekit.errors import DataError, EntryNotFoundError, OptionError, UnknownNameError
 from probekit.extraction.maintenance.row_errors import verify_rows
 from probekit.features.pooled_tokens import token_rows

@@ -41,7 +41,7 @@ Reader = Callable[[Path], object]
 def readers() -> dict[str, tuple[str, Reader]]:
     """Return what reads a file, by name, and the seed that it reads in the world's base folder."""
     from probekit import load_records
-    from probekit.base.kinds import parse_layers
+    from probekit.base.layers import parse_layers
     from probekit.base.selection import Selection
     from probekit.cli.app import app
     from probekit.page.report_page import ReportOptions, page_data

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from probekit.base.kinds import POINTS, STREAM_ARRAYS
+from probekit.base.kinds import STREAM_ARRAYS
+from probekit.base.layers import POINTS
 from probekit.base.packed_files import read_parquet
 from probekit.errors import EntryError
 from probekit.store.files import checksum

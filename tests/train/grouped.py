@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import torch
 
-from probekit.base.kinds import parse_layers
+from probekit.base.layers import parse_layers
 from probekit.base.registry import parse
 from probekit.features import Location, open_features
 from probekit.metrics import METRICS

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from probekit.base.kinds import parse_layers
+from probekit.base.layers import parse_layers
 from probekit.base.registry import Panel, choose, flag, option
 from probekit.errors import OptionError
 from probekit.extraction.request_options import ExtractOptions, typed_words

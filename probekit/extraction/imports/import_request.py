@@ -10,7 +10,8 @@ from jaxtyping import Int64
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.backbone.facts import Identity
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import KINDS, LAST_ONLY, OUTPUT_HEAD, KindName, parse_layers
+from probekit.base.kinds import KINDS, LAST_ONLY, OUTPUT_HEAD, KindName
+from probekit.base.layers import parse_layers
 from probekit.base.numbers import bounds_of
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling

@@ -7,7 +7,7 @@ from functools import partial
 import pyarrow as pa
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import parse_layers
+from probekit.base.layers import parse_layers
 from probekit.errors import OptionError
 from probekit.store.builder import EntryBuilder
 from probekit.store.checksums import ChunkSum

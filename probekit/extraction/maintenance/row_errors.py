@@ -12,7 +12,8 @@ from torch import Tensor
 
 from probekit.backbone import Backbone, as_given, load_again, read_arrays
 from probekit.backbone.placement import DeviceMap
-from probekit.base.kinds import ARRAYS, RESID_POST
+from probekit.base.kinds import ARRAYS
+from probekit.base.layers import RESID_POST
 from probekit.base.numbers import bounds_of, numpy_generator, ragged_arange
 from probekit.base.registry import PathName
 from probekit.data.alignment import learn_specials

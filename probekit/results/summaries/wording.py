@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import PurePath
 from typing import Any
 
-from probekit.base.kinds import by_point, is_joined, point_of
+from probekit.base.layers import by_point, is_joined, point_of
 from probekit.metrics import METRICS, scale_of
 from probekit.tasks.schemes import is_number
 

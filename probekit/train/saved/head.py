@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import Module
 
 from probekit.backbone.saved_run import SavedRun
-from probekit.base.kinds import ARRAYS, KINDS, ReadPoint
+from probekit.base.kinds import ARRAYS, KINDS
+from probekit.base.layers import ReadPoint
 from probekit.base.plugins import trusting
 from probekit.base.registry import PathName
 from probekit.errors import OptionError, ProbekitError, RecordError, reason_of

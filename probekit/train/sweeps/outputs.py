@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probekit.base.kinds import KINDS, ReadPoint
+from probekit.base.kinds import KINDS
+from probekit.base.layers import ReadPoint
 from probekit.errors import OptionError
 from probekit.features import FeatureView, Splits, settled_array
 from probekit.metrics.contract import padded

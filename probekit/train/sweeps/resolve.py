@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Int64
 
 from probekit.base.fingerprint import PluginOrigin, digest
-from probekit.base.kinds import ARRAYS, KINDS, NO_BLOCK, STREAM, TOKENS, stream_array
+from probekit.base.kinds import ARRAYS, KINDS, TOKENS, stream_array
+from probekit.base.layers import NO_BLOCK, STREAM
 from probekit.base.registry import parse
 from probekit.base.selection import RANDOM, SOLVED
 from probekit.errors import DataError, OptionError

@@ -7,7 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from probekit.base.kinds import POOLED, STREAM, ReadPoint, typed_layers
+from probekit.base.kinds import POOLED
+from probekit.base.layers import STREAM, ReadPoint, typed_layers
 from probekit.base.registry import Panel, choose, option, typed_name
 from probekit.base.selection import (
     FIXED,
@@ -119,7 +120,7 @@ class ProbeOptions(Group):
         decoder: name of the decoder, with settings likewise; ``None`` is the head's published one,
             else the default of what the labels are.
         layers: layers instead of the head's published ones, in the language of
-            ``probekit.base.kinds``; a number, or several, become text.
+            ``probekit.base.layers``; a number, or several, become text.
         depth: the largest layer the head may see; ``None`` is all of them.
         normalize: normalisation of each layer, one of ``NORMALIZATIONS``; ``None`` is that of the
             saved head that a run starts from, else ``none``.

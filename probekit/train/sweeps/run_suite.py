@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from probekit.backbone import inspect_backbone
-from probekit.base.kinds import parse_layers
+from probekit.base.layers import parse_layers
 from probekit.base.notices import human_time
 from probekit.base.registry import PathName, choose, typed_name
 from probekit.errors import OptionError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import NO_BLOCK, ReadPoint, parse_layers, up_to_depth
+from probekit.base.layers import NO_BLOCK, ReadPoint, parse_layers, up_to_depth
 from probekit.base.numbers import parse_seeds
 from probekit.base.registry import choose, flag, normal_form
 from probekit.base.selection import HELD_OUT, SEARCH, SOLVED
@@ -284,7 +284,7 @@ def depths(n_blocks: int, every: int = 1, layers: str | None = None) -> Sequence
     Args:
         n_blocks: L.
         every: distance between depths.
-        layers: the layers that heads read, in the language of ``probekit.base.kinds``: depths
+        layers: the layers that heads read, in the language of ``probekit.base.layers``: depths
             at which a head reads no more than at the one before are left out.
 
     Raises:

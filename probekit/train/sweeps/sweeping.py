@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from probekit.base.kinds import ReadPoint
+from probekit.base.layers import ReadPoint
 from probekit.base.notices import ProgressBar
 from probekit.base.registry import parse
 from probekit.base.selection import SEARCHED

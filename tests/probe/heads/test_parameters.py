@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import RobertaConfig
 
-from probekit.base.kinds import parse_layers
+from probekit.base.layers import parse_layers
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import BackboneFacts, FusionHead
 

@@ -1,0 +1,163 @@
+"""Claim 46: converged linear probes against other solvers, at the same rows and objective.
+
+The rows of `depth_sklearn.py` in memory: two classes (RTE) and nine (20,000 words of CoNLL), a few
+layers, eight strengths of L2 from strong to weak, each solver with its own warm start or path and
+the loosest of a few tolerances at which its objectives are at most ours. All use all threads. Of
+two classes only: glum has no softmax, snapml fits one class against the rest, adelie's needs an
+older numpy.
+
+    pip install glum==3.4.1 snapml==1.17.2 cyanure==1.2.2
+    pip install --no-deps adelie==1.1.52
+    python benchmarks/solver_rivals.py --models MODELS --data DATA [--rounds 1]
+"""
+
+import argparse
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import adelie
+import numpy as np
+import torch
+from cyanure.estimators import Classifier
+from depth_sklearn import (
+    EXCESS,
+    STRENGTHS,
+    SUBJECTS,
+    Fits,
+    Solver,
+    Subject,
+    equal_tolerance,
+    loop,
+    ours,
+    read,
+    rows_of,
+    theirs,
+)
+from glum import GeneralizedLinearRegressor
+from measure import Claim, alternate, report, timed
+from snapml import LogisticRegression
+from subjects import parser, work_folder
+
+N_LAYERS = 3
+"""Layers of each subject that are timed."""
+
+MAX_ITER = 10_000
+
+
+def main() -> None:
+    """Measure and report."""
+    args = parser(__doc__).parse_args()
+    with work_folder(args) as folder:
+        for subject in SUBJECTS:
+            report(measure(subject, args, folder), args)
+
+
+def measure(subject: Subject, args: argparse.Namespace, folder: Path) -> list[Claim]:
+    """Return a claim for every solver that has the objective."""
+    layers, y = read(subject, rows_of(subject, args, folder))
+    layers = layers[1 :: max(len(layers) // N_LAYERS, 2)][:N_LAYERS]
+    solvers = SOFTMAX | (TWO_CLASSES if y.max() == 1 else {})
+    sides = {"ours": timed(lambda: [ours(x, y) for x in layers])}
+    tolerances = {}
+    for name, solver in solvers.items():
+        tolerance, excess = tolerances[name] = equal_tolerance(layers, y, solver)
+        sides[name] = timed(partial(run, layers, y, tolerance, solver))
+    timings = alternate(sides, args.rounds)
+    claims = []
+    for name, (tolerance, excess) in tolerances.items():
+        ratio = timings.ratio(name, "ours")
+        equal = "" if excess <= EXCESS else f", its objectives {excess:.1e} above ours at best"
+        claims.append(
+            Claim(
+                number=46,
+                title=f"linear probes against {name}, {subject.title}",
+                aim="> 1 x",
+                found=f"{ratio} x",
+                reached=ratio.median > 1,
+                details=f"{len(layers)} depths x {len(STRENGTHS)} strengths: "
+                f"{timings.median('ours'):.1f} s against {timings.median(name):.1f} s with a "
+                f"tolerance of {tolerance:g}{equal}",
+            )
+        )
+    return claims
+
+
+def run(layers: list[torch.Tensor], y: torch.Tensor, tolerance: float, solver: Solver) -> None:
+    """Fit all layers."""
+    for x in layers:
+        theirs(x, y, tolerance, solver)
+
+
+def glum(z: np.ndarray, y: np.ndarray, tolerance: float) -> Fits:
+    """Fit two classes by iteratively reweighted least squares."""
+    model = GeneralizedLinearRegressor(
+        family="binomial", l1_ratio=0, gradient_tol=tolerance, max_iter=MAX_ITER, warm_start=True
+    )
+    # in float32 its steps do not end
+    rows, classes = z.astype(np.float64), y.astype(np.float64)
+    for l2 in STRENGTHS:
+        model.set_params(alpha=l2).fit(rows, classes)
+        yield model.coef_[None], np.array([model.intercept_])
+
+
+def snapml(z: np.ndarray, y: np.ndarray, tolerance: float) -> Fits:
+    """Fit two classes by dual coordinate descent."""
+    for l2 in STRENGTHS:
+        model = LogisticRegression(
+            regularizer=len(z) * l2,
+            tol=tolerance,
+            max_iter=MAX_ITER,
+            fit_intercept=True,
+            n_jobs=torch.get_num_threads(),
+        )
+        model.fit(z, y.astype(np.float32))
+        yield np.reshape(model.coef_, (1, -1)), np.ravel(model.intercept_)
+
+
+def cyanure(z: np.ndarray, y: np.ndarray, tolerance: float) -> Fits:
+    """Fit by quasi-Newton steps on variance-reduced gradients, as it chooses."""
+    model = Classifier(
+        loss="logistic" if y.max() == 1 else "multiclass-logistic",
+        tol=tolerance,
+        max_iter=MAX_ITER,
+        warm_start=True,
+        verbose=False,
+    )
+    for l2 in STRENGTHS:
+        model.set_params(lambda_1=l2).fit(z, y)
+        weight = model.coef_
+        yield weight if weight.shape[1] == z.shape[1] else weight.T, np.ravel(model.intercept_)
+
+
+def adelie_path(z: np.ndarray, y: np.ndarray, tolerance: float) -> Fits:
+    """Fit two classes along its own path of strengths, by block coordinate descent."""
+    state = adelie.grpnet(
+        X=np.asfortranarray(z, dtype=np.float64),
+        glm=adelie.glm.binomial(y=y.astype(np.float64)),
+        alpha=0,
+        lmda_path=STRENGTHS,
+        early_exit=False,
+        tol=tolerance * EXCESS,
+        n_threads=torch.get_num_threads(),
+        progress_bar=False,
+    )
+    yield from zip(state.betas.toarray()[:, None], state.intercepts[:, None], strict=True)
+
+
+SOFTMAX: dict[str, Solver] = {
+    f"scikit-learn {version('scikit-learn')}, lbfgs": loop,
+    f"scikit-learn {version('scikit-learn')}, newton-cholesky": partial(
+        loop, solver="newton-cholesky"
+    ),
+    f"cyanure {version('cyanure')}": cyanure,
+}
+TWO_CLASSES: dict[str, Solver] = {
+    f"glum {version('glum')}": glum,
+    f"snapml {version('snapml')}": snapml,
+    f"adelie {version('adelie')}": adelie_path,
+}
+
+
+if __name__ == "__main__":
+    main()

@@ -23,9 +23,15 @@ from probekit.results.summaries.scored import SCORE_OF, reported_split
 from probekit.results.summaries.typeset import Cell, Column, Table, score_column
 from probekit.results.summaries.wording import metric_text
 from probekit.train.baselines.baseline_records import Ledger, guess_records
-from probekit.train.baselines.guesses import TEXT_READERS, majority, memorised
+from probekit.train.baselines.guesses import (
+    TEXT_READERS,
+    majority,
+    memorised,
+    reads_without,
+    trained_again,
+    without_part,
+)
 from probekit.train.baselines.held_against import random_records
-from probekit.train.baselines.texts_without import n_changed, reads_without, trained_again
 from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.run_options import Data, Sample
@@ -95,27 +101,22 @@ class Audit:
         """Return an object for each reader."""
         common = {"passed": self.passed, "notes": list(self.notes)}
         common["probe_above_chance"] = asdict(self.probe)
-        return [
-            {**asdict(reading), "verdict": reading.verdict, **common} for reading in self.readings
-        ]
-
-
-def _interval(judged: Judged) -> Interval:
-    """Return the difference of two runs with half of its interval."""
-    half = None if judged.low is None or judged.high is None else (judged.high - judged.low) / 2
-    return Interval(judged.difference, half, judged.n_seeds)
+        return [asdict(one) | {"verdict": one.verdict} | common for one in self.readings]
 
 
 def audit_table(audited: Audit) -> Table:
     """Return what each reader scores, how far the probe is ahead of it, and the verdict."""
     readings, probe = audited.readings, audited.probe
     scale = scale_of(probe.metric)
-    scores = [Interval(reading.behind_probe.score_b, None, 1) for reading in readings]
-    differences = [_interval(reading.behind_probe) for reading in readings]
+    scores, differences = [], []
+    for judged in (reading.behind_probe for reading in readings):
+        half = None if judged.low is None or judged.high is None else (judged.high - judged.low) / 2
+        scores.append(Cell(Interval(judged.score_b, None, 1), scale))
+        differences.append(Cell(Interval(judged.difference, half, judged.n_seeds), scale))
     columns = [
         Column("reader", [reading.reader for reading in readings], words=True),
-        score_column(f"{probe.split} score", [Cell(score, scale) for score in scores]),
-        score_column("probe ahead by", [Cell(value, scale) for value in differences]),
+        score_column(f"{probe.split} score", scores),
+        score_column("probe ahead by", differences),
         Column("reads the labels", [reading.verdict for reading in readings], words=True),
     ]
     lines = [
@@ -181,16 +182,17 @@ def audit(
     own = {"memorised": memorised} if kind.of_words else TEXT_READERS
     folder = predictions_folder(out)
     guess = partial(guess_records, splits=splits, ledger=Ledger(out), predictions=folder)
-    notes, rules = _notes(run.records, shown), dict[str, TokenChoice]()
-    if without:
+    notes, rules = [], dict[str, TokenChoice]()
+    if shown == "dev" and any(record.select == "dev" for record in run.records):
+        notes.append("dev chose the probe's strength or checkpoint too, which favours the probe")
+    for name in without:
         view = scored_views(runs[0].spec, splits).get(shown)
-        for name in without:
-            rules[name], note = _removed(name, plan, view, shown)
-            notes.append(note)
+        rules[name], note = _removed(name, plan, view, shown)
+        notes.append(note)
     by_name: dict[str, list[Record]] = defaultdict(list)
     for record in guess(runs, guesses={CHANCE: majority, **own}):
         by_name[record.head].append(record)
-    lacking = _read_without(rules, run, runs, guess, of_run, device) if rules else {}
+    lacking = _read_without(rules, run, runs, guess, of_run, device)
     by_name |= lacking
     train = partial(
         sweep, out=out, workers=workers, device=device, progress=progress, predictions=True
@@ -243,7 +245,7 @@ def _read_without(
         RecordError: the probe cannot be trained again as it was.
     """
     found: dict[str, list[Record]] = defaultdict(list)
-    for record, run in zip(probe.records, runs, strict=True):
+    for record, run in zip(probe.records, runs, strict=True) if rules else ():
         spec = _spec(record, probe.text)
         head = cache(partial(trained_again, spec, record.key, location, device))
         readers = {
@@ -276,7 +278,7 @@ def _removed(
         reason = "it reads whole texts, and this entry keeps some of their tokens (--only)"
     elif rule.last is not None:
         reason = "name a part of the text, such as regex:R"
-    elif not (changed := n_changed(view, rule)):
+    elif not (changed := sum(without_part(text, rule) != text for text in view.texts)):
         reason = f"no {split} text has it"
     if reason:
         raise OptionError(f"--without {name}: {reason}.")
@@ -295,12 +297,6 @@ def _check_predicted(records: Sequence[Record], what: str, remedy: str) -> None:
     """
     if any(r.predictions is None or not Path(r.predictions).is_file() for r in records):
         raise RecordError(f"{what} has no predictions, and an audit compares those: {remedy}.")
-
-
-def _notes(records: Sequence[Record], split: str) -> list[str]:
-    """Return a line where what is compared on chose a part of the probe, but of no text reader."""
-    chose = split == "dev" and any(record.select == "dev" for record in records)
-    return ["dev chose the probe's strength or checkpoint too, which favours the probe"] * chose
 
 
 def _spec(record: Record, where: str) -> TrainSpec:

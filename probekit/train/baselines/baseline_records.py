@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64
 
 from probekit.base.fingerprint import digest, digest_file
 from probekit.base.kinds import KINDS
@@ -121,34 +120,19 @@ def online_code(
     for start, stop in itertools.pairwise(ends):
         sent, following = train.take(order[:start]), train.take(order[start:stop])
         stream = StreamSpec(train=sent, seed=seed, steps=steps, members=tuple(by_dev))
-        cost, failed = _send(following, stream, dev, n_classes, device=device, memory=memory)
-        nats += cost
-        diverged |= failed
+        scored, beside = following, 0.0
+        if stream.solved:
+            scored, beside = _without_new(following, sent, n_classes)
+        metric, others = METRICS["perplexity"], {_NEXT: scored}
+        (fitted,) = fit_group([stream], dev, others, metric=metric, device=device, memory=memory)
+        losses = np.array([result.scores[f"{_NEXT}/loss"] for result in fitted])
+        nats += losses * len(following) + beside
+        diverged |= [result.diverged for result in fitted]
     uniform = len(train) * math.log2(n_classes)
     return [
         CodeLength(bits=bits, uniform_bits=uniform, n_rows=len(train), diverged=failed)
         for bits, failed in zip((nats / math.log(2)).tolist(), diverged.tolist(), strict=True)
     ]
-
-
-def _send(
-    following: FeatureView,
-    stream: StreamSpec,
-    dev: FeatureView,
-    n_classes: int,
-    *,
-    device: str,
-    memory: int | None,
-) -> tuple[Float64[np.ndarray, " members"], Bool[np.ndarray, " members"]]:
-    """Return the nats of a block's labels by each probe of a stream, and whether it diverged."""
-    scored, beside = following, 0.0
-    if stream.solved:
-        scored, beside = _without_new(following, stream.train, n_classes)
-    (fitted,) = fit_group(
-        [stream], dev, {_NEXT: scored}, metric=METRICS["perplexity"], device=device, memory=memory
-    )
-    losses = np.array([result.scores[f"{_NEXT}/loss"] for result in fitted])
-    return losses * len(following) + beside, np.array([result.diverged for result in fitted])
 
 
 def _without_new(
@@ -187,10 +171,13 @@ def block_ends(n_examples: int) -> list[int]:
 CODE_SCORES = ("bits per label", COMPRESSION)
 
 
-_NOT_TRAINED = (
-    "init", "depth", "select", "l2", "epochs", "evals", "lr", "rate_from", "batch_size",
-)  # fmt: skip
-"""What the record of a run says that a baseline without features has not."""
+_UNTRAINED: Mapping[str, Any] = {
+    "fitter": "none", "optimizer": "none", "freeze": False, "options": {}, "spec": {}, "rates": {},
+    **dict.fromkeys((
+        "init", "depth", "select", "l2", "epochs", "evals", "lr", "rate_from", "batch_size"
+    )),
+}  # fmt: skip
+"""What the record of a baseline without features says of the options of training."""
 
 
 class Ledger:
@@ -260,14 +247,17 @@ def guess_records(
             drawn += [run.options.key] if of_heads else []
             key = digest([name, drawn, run.options.labels_fingerprint, run.options.entries])
             asked.setdefault(key, (name, run))
-    return ledger.settle(
-        list(asked),
-        lambda missing: [
-            _guess(name, guesses[name], run, splits, key, predictions, of_heads=of_heads)
-            for key, (name, run) in asked.items()
-            if key in missing
-        ],
-    )
+    outputs = Outputs(predictions=predictions)
+    # a guess that depends on the head reads what it reads
+    unread = {} if of_heads else {"decoder": "none", "layers": (), "normalize": "none"}
+
+    def make(missing: Collection[str]) -> Iterator[Record]:
+        for key, (name, run) in asked.items():
+            if key in missing:
+                file = outputs.predictions_of(key)
+                yield _guess(name, guesses[name], run, splits, key, file, unread)
+
+    return ledger.settle(list(asked), make)
 
 
 def _guess(
@@ -276,45 +266,22 @@ def _guess(
     run: Run,
     splits: Splits,
     key: str,
-    predictions: Path | None,
-    *,
-    of_heads: bool,
+    file: Path | None,
+    changes: Mapping[str, Any],
 ) -> Record:
-    guess = build(_train_view(run, splits))
-    metric = METRICS[splits.metric]
+    guess, metric = build(_train_view(run, splits)), METRICS[splits.metric]
     views = scored_views(run.spec, splits)
     guessed = {split: guess(view) for split, view in views.items()}
-    scores = {
-        split: metric(gold_of(view, metric)).score(guessed[split]) for split, view in views.items()
-    }
-    kept: dict[str, Any] = {}
-    if (file := Outputs(predictions=predictions).predictions_of(key)) is not None:
+    scores = {n: metric(gold_of(view, metric)).score(guessed[n]) for n, view in views.items()}
+    if file is not None:
+        fingerprint = run.options.labels_fingerprint
         write_predictions(
-            file,
-            guessed,
-            views,
-            key=key,
-            metric=metric.name,
-            labels_fingerprint=run.options.labels_fingerprint,
+            file, guessed, views, key=key, metric=metric.name, labels_fingerprint=fingerprint
         )
-        kept = {"predictions": str(file), "predictions_digest": digest_file(file)}
-    return _record(
-        run,
-        splits,
-        key,
-        {split: of_split[metric.name] for split, of_split in scores.items()},
-        head=name,
-        fitter="none",
-        options={},
-        spec={},
-        freeze=False,
-        rates={},
-        optimizer="none",
-        scores={f"{split}/{name}": s for split, by in scores.items() for name, s in by.items()},
-        **dict.fromkeys(_NOT_TRAINED),
-        **({} if of_heads else {"decoder": "none", "layers": (), "normalize": "none"}),
-        **kept,
-    )
+        changes = {**changes, "predictions": str(file), "predictions_digest": digest_file(file)}
+    by_split = {split: by_name[metric.name] for split, by_name in scores.items()}
+    every = {f"{split}/{name}": s for split, by in scores.items() for name, s in by.items()}
+    return _record(run, splits, key, by_split, head=name, scores=every, **_UNTRAINED, **changes)
 
 
 def code_records(
@@ -331,8 +298,7 @@ def code_records(
         return digest(["online code by loss and Laplace", run.options.key])
 
     def make(group: Sequence[Run], missing: Collection[str]) -> Iterator[Record]:
-        left = [run for run in group if key_of(run) in missing]
-        if not left:
+        if not (left := [run for run in group if key_of(run) in missing]):
             return
         first = left[0]
         views = scored_views(first.spec, splits)
@@ -347,6 +313,7 @@ def code_records(
             memory=memory,
         )
         for run, code in zip(left, codes, strict=True):
+            scores = {"bits": code.bits, "bits per label": code.bits_per_row}
             yield _record(
                 run,
                 splits,
@@ -355,11 +322,7 @@ def code_records(
                 metric=COMPRESSION,
                 protocol=f"online code, {run.spec.protocol}",
                 diverged=code.diverged,
-                scores={
-                    "bits": code.bits,
-                    "bits per label": code.bits_per_row,
-                    COMPRESSION: code.compression,
-                },
+                scores=scores | {COMPRESSION: code.compression},
             )
 
     records: dict[str, Record] = {}

@@ -31,40 +31,8 @@ from probekit.train.solving.path_fit import Decoders, LinearFit
 from probekit.train.solving.solved_fit import Solved, SolvedFit, Visit, Visits, drive
 from probekit.train.source import Inputs
 
-
-@dataclass(frozen=True, eq=False)
-class Start:
-    """Where mixture and decoder are fitted together from.
-
-    Attributes:
-        points: decoder and mixture, for every part of the rows.
-        strength: of L2, as what is there chose it.
-    """
-
-    points: Points
-    strength: float
-
-
-@dataclass(frozen=True, eq=False)
-class Descended:
-    """Mixture and decoder as they were found together.
-
-    Attributes:
-        solved: the problems that were solved side by side.
-        place: of its own in them.
-        score: on what chooses.
-        cut: whether the descent was cut short, and goes on if it is chosen.
-    """
-
-    solved: Solved
-    place: int
-    score: float
-    cut: bool
-
-    @property
-    def end(self) -> Start:
-        """Where it ended."""
-        return Start(self.solved.of_parts(self.place), self.solved.strengths[self.place])
+Start = tuple[Points, float]
+"""Decoder and mixture, for every part of the rows, and the strength of L2."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +44,18 @@ class Candidate:
         score: on what chooses.
         load: puts it into the member.
         diagnosis: what a record says of it.
-        descended: what was found; None if a fit that is contained found it.
+        solved: the problems that were solved side by side; None if a contained fit found it.
+        place: of its own in them.
+        cut: whether the descent was cut short, and goes on if it is chosen.
     """
 
     name: str
     score: float
     load: Callable[[], None]
     diagnosis: Mapping[str, Any]
-    descended: Descended | None = None
+    solved: Solved | None = None
+    place: int = 0
+    cut: bool = False
 
 
 MOST_LAYERS = 3
@@ -119,8 +91,8 @@ class MixtureFit(SolvedFit):
     _means: Float64[Tensor, "layers dim"]
     _basis: Basis
     _mixture: Mixture
-    _own: dict[str, Descended]
-    """What was found from each start."""
+    _found: dict[str, Candidate]
+    """All that may be chosen, the simplest first."""
 
     def __init__(
         self,
@@ -170,16 +142,17 @@ class MixtureFit(SolvedFit):
         """Solve from every start, and load the best candidate."""
         descent = (yield from self._train()) if self._alone else None
         yield from self._turn()
-        starts, self._own = self._starts(), {}
+        starts, self._found = self._starts(), self._held()
         stopped = None if descent is None else (yield from self._stopped(descent))
         if stopped is not None:
-            starts[TRAINED] = Start(stopped.minimum.points, self._average.path.strength)
+            starts[TRAINED] = stopped.minimum.points, self._average.path.strength
         solved = yield from self._descend([*starts.values()], _FIRST)
         yield from self._add(solved, [f"from {name}" for name in starts], cut=True)
         if stopped is not None:
             yield from self._add(stopped, [TRAINED])
-        while (chosen := self._choice()).descended is not None and chosen.descended.cut:
-            further = yield from self._descend([chosen.descended.end], MOST_ITERATIONS)
+        while (chosen := self._choice()).cut and (last := chosen.solved) is not None:
+            end = last.of_parts(chosen.place), last.strengths[chosen.place]
+            further = yield from self._descend([end], MOST_ITERATIONS)
             yield from self._add(further, [chosen.name])
         chosen.load()
         self.member.solved = (yield from self._diagnosis(chosen)) | {"starts": len(starts)}
@@ -303,10 +276,10 @@ class MixtureFit(SolvedFit):
                 starts[self._name(index)] = self._start(near, self._alone[index])
         return starts
 
-    def _start(self, values: Float64[Tensor, " values"], fit: LinearFit) -> Start:
+    def _start(self, values: Float64[Tensor, " mixture"], fit: LinearFit) -> Start:
         decoders = fit.decoders(*fit.path.chosen)
         mixture = values.to(self._means.device).expand(len(decoders[0]), -1)
-        return Start(self._turned(decoders, mixture), fit.path.strength)
+        return self._turned(decoders, mixture), fit.path.strength
 
     def _rank(self, fit: LinearFit) -> tuple[float, float]:
         """Return what is least of the best: by what chooses, else by the objective."""
@@ -317,8 +290,8 @@ class MixtureFit(SolvedFit):
 
     def _descend(self, starts: Sequence[Start], most: int) -> Generator[Visit, None, Solved]:
         """Fit mixtures and decoders together."""
-        strengths = tuple(start.strength for start in starts)
-        points = torch.stack([start.points for start in starts], 1).flatten(0, 1)
+        strengths = tuple(strength for _, strength in starts)
+        points = torch.stack([points for points, _ in starts], 1).flatten(0, 1)
         objective = self.objective(self.target.loss, self.problems(strengths))
         minimisation = objective.minimise(points, most=most, tolerance=TOLERANCE)
         return Solved(strengths, objective, (yield from drive(minimisation, objective.begin)))
@@ -327,51 +300,45 @@ class MixtureFit(SolvedFit):
         """Keep solutions with their scores; ``cut`` says that what has not converged may go on."""
         scores = yield from self.scores(solved)
         done = solved.minimum.converged.view(-1, len(names)).all(0).tolist()
-        for index, name in enumerate(names):
-            self._own[name] = Descended(solved, index, scores[index], cut and not done[index])
+        for place, (name, score) in enumerate(zip(names, scores, strict=True)):
+            said = solved.said(place) | {"selection_score": score}
+            load, goes_on = partial(self._load, solved, place), cut and not done[place]
+            self._found[name] = Candidate(name, score, load, said, solved, place, goes_on)
 
-    def _candidates(self) -> list[Candidate]:
-        """Return all that may be chosen, the simplest first."""
-        held = [(AVERAGE, self._mixture.even(), self._average)]
-        for index, fit in enumerate(self._alone):
-            if (values := self._mixture.alone(index)) is not None:
-                held.append((self._name(index), values, fit))
-        candidates = [
-            Candidate(name, fit.path.score, partial(self._take, values, fit), fit.diagnosis)
-            for name, values, fit in held
-        ]
-        for name, descended in self._own.items():
-            score, load = descended.score, partial(self._load, descended)
-            diagnosis = descended.solved.said(descended.place) | {"selection_score": score}
-            candidates.append(Candidate(name, score, load, diagnosis, descended))
-        return candidates
+    def _held(self) -> dict[str, Candidate]:
+        """Return what the mixture contains."""
+        alone = [(self._name(n), self._mixture.alone(n), fit) for n, fit in enumerate(self._alone)]
+        return {
+            name: Candidate(name, fit.path.score, partial(self._take, values, fit), fit.diagnosis)
+            for name, values, fit in ((AVERAGE, self._mixture.even(), self._average), *alone)
+            if values is not None
+        }
 
     def _choice(self) -> Candidate:
         """Return the best of all that was found; where nothing chooses, by the objective."""
-        candidates = self._candidates()
+        found = self._found.values()
         if self.member.spec.select is None:
-            ends = [fit for fit in candidates if fit.descended is not None and fit.name != TRAINED]
+            ends = [fit for fit in found if fit.solved is not None and fit.name != TRAINED]
             return min(ends, key=lambda candidate: float(candidate.diagnosis["objective"]))
-        return max(candidates, key=lambda candidate: self.better(candidate.score))
+        return max(found, key=lambda candidate: self.better(candidate.score))
 
     def _diagnosis(self, best: Candidate) -> Generator[Visit, None, dict[str, Any]]:
         """Return what a record says of the fit."""
         diagnosis = {**best.diagnosis, "chosen": best.name}
-        if best.descended is not None:
-            residual = yield from self._residual(best.descended)
+        if best.solved is not None:
+            residual = yield from self._residual(best.solved, best.place)
             converged = diagnosis["converged"] and residual <= _RESIDUAL
             diagnosis |= {"projected_gradient": residual, "converged": converged}
         if self.member.spec.select is None:
             del diagnosis["selection_score"]
             return diagnosis
-        scores = {candidate.name: candidate.score for candidate in self._candidates()}
-        return diagnosis | {"candidates": [*scores], "candidate_scores": [*scores.values()]}
+        scores = [candidate.score for candidate in self._found.values()]
+        return diagnosis | {"candidates": [*self._found], "candidate_scores": scores}
 
-    def _residual(self, descended: Descended) -> Generator[Visit, None, float]:
+    def _residual(self, solved: Solved, place: int) -> Generator[Visit, None, float]:
         """Return the projected gradient of the mixture of a solution over all drawn rows."""
-        strength = descended.solved.strengths[descended.place]
-        objective = self.objective(self.target.loss, self.problems((strength,)))
-        point = descended.solved.minimum.points[descended.place : descended.place + 1]
+        objective = self.objective(self.target.loss, self.problems((solved.strengths[place],)))
+        point = solved.of_parts(place)[:1]
         evaluation = objective.begin(Request(torch.zeros_like(point[:, 0]).long(), point))
         yield Visit("train", evaluation.add)
         gradient = objective.unpack(evaluation.finish().gradient)[3]
@@ -382,12 +349,11 @@ class MixtureFit(SolvedFit):
         self.member.probe.head.load_mixture(values)
         self.target.load(*(tensor[0] for tensor in fit.decoders(*fit.path.chosen)))
 
-    def _load(self, descended: Descended) -> None:
+    def _load(self, solved: Solved, place: int) -> None:
         """Put a solution for layers as they came into head and decoder."""
-        objective = descended.solved.objective
-        assert isinstance(objective, MixtureObjective)
-        point = descended.solved.minimum.points[descended.place : descended.place + 1]
-        weight, bias, extra, values = (tensor[0] for tensor in objective.unpack(point))
+        assert isinstance(solved.objective, MixtureObjective)
+        found = solved.objective.unpack(solved.of_parts(place)[:1])
+        weight, bias, extra, values = (tensor[0] for tensor in found)
         raw = self._basis.unrotated(weight) / self._basis.scale.deviation
         if self.member.probe.head.per_row:
             values = self._basis.unrotated(values) / self._basis.scale.deviation

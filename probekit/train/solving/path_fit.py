@@ -1,14 +1,17 @@
-"""Solve along the path of strengths, and choose one of them; a decoder alone is fitted so."""
+"""A decoder alone: solved along the path of strengths, one of which is chosen."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
 from probekit.base.tensors import full
+from probekit.errors import OptionError
 from probekit.probe.fitters.linear_problems import (
     TRANSITIONS,
     LinearObjective,
@@ -20,8 +23,19 @@ from probekit.probe.fitters.losses import Loss
 from probekit.probe.fitters.minimise import Minimum
 from probekit.probe.fitters.preconditioner import Basis, BasisBuilder, Scale
 from probekit.probe.normalization.standardization import Moments
-from probekit.train.solving.solved_fit import Objective, Solved, SolvedFit, Visit, Visits, drive
+from probekit.train.solving.solved_fit import (
+    Objective,
+    Solved,
+    SolvedFit,
+    SplitName,
+    Visit,
+    Visits,
+    drive,
+)
 from probekit.train.source import Inputs
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
 
 Decoders = tuple[
     Float64[Tensor, "parts k w"], Float64[Tensor, "parts k"], Float64[Tensor, "parts e"]
@@ -44,7 +58,7 @@ class Path:
             better: returns a score that rises with what it is a score of.
         """
         self._fixed, self._better = fixed, better
-        self._stretches: list[Solved] = []
+        self._found: list[tuple[Solved, int]] = []
         self.scores: list[float] = []
 
     def solve(
@@ -61,7 +75,7 @@ class Path:
         strengths = weaker_strengths(()) if self._fixed is None else (self._fixed,)
         while strengths:
             solved = yield from solve(strengths)
-            self._stretches.append(solved)
+            self._found += [(solved, place) for place in range(len(strengths))]
             self.scores += yield from score(solved)
             goes_on = self._fixed is None and self._best == len(self.strengths) - 1
             strengths = weaker_strengths(self.strengths) if goes_on else ()
@@ -69,14 +83,12 @@ class Path:
     @property
     def strengths(self) -> list[float]:
         """All that were tried."""
-        return [strength for solved in self._stretches for strength in solved.strengths]
+        return [solved.strengths[place] for solved, place in self._found]
 
     @property
     def chosen(self) -> tuple[Solved, int]:
         """The stretch and the place in it of the best score, the strongest of equals."""
-        # Stretches of 6 and 2 strengths: place 7 of all is place 1 of the second.
-        pairs = [(solved, n) for solved in self._stretches for n in range(len(solved.strengths))]
-        return pairs[self._best]
+        return self._found[self._best]
 
     @property
     def score(self) -> float:
@@ -214,3 +226,94 @@ class LinearFit(PathFit):
         assert isinstance(objective, LinearObjective)
         weight, bias, extra = objective.unpack(solved.of_parts(index))
         return *self._basis.folded(weight, bias), extra
+
+
+INVERSE_STRENGTHS = np.logspace(5, -5, 10)
+"""The C of scikit-learn that are tried; of equals the first is chosen."""
+
+SPLITS: tuple[SplitName, SplitName] = ("train", "judge")
+
+_MOST_ITERATIONS = 1000
+_SEED = 42
+"""Of the order of the rows in the last fit."""
+
+
+class SaeProbesFit(LinearFit):
+    """A decoder of two classes by scikit-learn, on rows as they are, in float64.
+
+    It is fitted as the runner of sae-probes does (Kantamneni et al. 2025).
+
+    dev chooses C by AUROC, and a last fit has its rows as well. The member is left as dev chose it,
+    so that dev scores what did not see it; the last fit is the member's ``refitted``.
+    """
+
+    _score: float | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Prepare the problems, as `SolvedFit` does.
+
+        Raises:
+            OptionError: train has other than two classes, dev not the same two, or no split
+                chooses.
+        """
+        super().__init__(*args, **kwargs)
+        classes = [np.unique(self.rows.view(split).targets) for split in SPLITS]
+        if len(classes[0]) != 2 or classes[0].tolist() != classes[1].tolist():
+            raise OptionError(
+                "--fit sae-probes fits two classes, which train and dev must both have; leave "
+                "--fit out."
+            )
+        if (select := self.member.spec.select) is None or not select.by_split:
+            raise OptionError("--fit sae-probes chooses C on dev: leave out --select and --l2.")
+
+    @property
+    def best_score(self) -> float | None:
+        """The best AUROC on dev; None before the last fit."""
+        return self._score
+
+    def visits(self) -> Visits:
+        """Fit with every C, load what dev chose, and fit with that C on train and dev."""
+        from sklearn.metrics import roc_auc_score  # slow to import
+
+        blocks: dict[SplitName, list[np.ndarray]] = {split: [] for split in SPLITS}
+        for split in SPLITS:
+            yield Visit(split, lambda _, h, to=blocks[split]: to.append(h.double().cpu().numpy()))  # type: ignore[misc]
+        x, x_dev = (np.concatenate(blocks[split]) for split in SPLITS)
+        y, y_dev = (self.rows.view(split).targets for split in SPLITS)
+        fits = [_fit(c, x, y) for c in INVERSE_STRENGTHS]
+        scores = [roc_auc_score(y_dev, fit.predict_proba(x_dev)[:, 1]) for fit in fits]
+        best = int(np.argmax(scores))
+        self._score = float(scores[best])
+        order = np.random.RandomState(_SEED).permutation(len(x) + len(x_dev))
+        both = np.concatenate([x, x_dev])[order], np.concatenate([y, y_dev])[order]
+        last = _fit(INVERSE_STRENGTHS[best], *both)
+        self._load(last)
+        state = self.member.probe.state_dict()
+        self.member.refitted = {name: value.clone() for name, value in state.items()}
+        self._load(fits[best])
+        iterations = [int(fit.n_iter_[0]) for fit in (fits[best], last)]
+        strengths = [1 / (c * len(x)) for c in INVERSE_STRENGTHS.tolist()]
+        self.member.solved = {
+            "converged": max(iterations) < _MOST_ITERATIONS,
+            "iterations": max(iterations),
+            "strength": strengths[best],
+            "strengths": strengths,
+            "strength_scores": [float(score) for score in scores],
+            "selection_score": self._score,
+        }
+
+    def _load(self, fit: "LogisticRegression") -> None:
+        """Put what scikit-learn found into the decoder."""
+        weight, bias = (torch.from_numpy(np.float64(v)) for v in (fit.coef_, fit.intercept_))
+        device = self.rows.device
+        self.target.load(weight.to(device), bias.to(device), weight.new_zeros(0, device=device))
+
+
+def _fit(c: float, x: np.ndarray, y: np.ndarray) -> "LogisticRegression":
+    """Return a logistic regression that stops where the runner's does."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression  # slow to import
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the record says it
+        return LogisticRegression(C=c, max_iter=_MOST_ITERATIONS).fit(x, y)

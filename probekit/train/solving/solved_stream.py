@@ -18,8 +18,7 @@ from probekit.probe.heads.mean import Mean
 from probekit.train.member import Member, MemberSpec
 from probekit.train.scoring import ScoredSplit
 from probekit.train.solving.mixture_fit import MixtureFit
-from probekit.train.solving.path_fit import LinearFit
-from probekit.train.solving.sae_probes_fit import SaeProbesFit
+from probekit.train.solving.path_fit import LinearFit, SaeProbesFit
 from probekit.train.solving.solved_fit import SolvedFit, SplitName
 from probekit.train.source import Source
 from probekit.train.stream import Residency, StreamSpec

@@ -13,7 +13,7 @@ from probekit.errors import EntryNotFoundError, OptionError, RecordError, Unknow
 from probekit.results import load_records
 from probekit.results.comparison import choose_run
 from probekit.train.baselines.auditing import audit, audit_table
-from probekit.train.baselines.texts_without import without
+from probekit.train.baselines.guesses import without_part
 from tests import tiny
 from tests.cli.console import run as typed
 from tests.extraction.extracted import entries_of
@@ -184,15 +184,15 @@ def test_parts_of_texts_are_removed():
     system, between = TokenChoice.parse("system"), TokenChoice.parse("between:<b>:</b>")
     talk = [{"role": "system", "content": "be <b>kind</b>"}, {"role": "user", "content": "hi"}]
     text = json.dumps(talk)
-    assert json.loads(without(text, system)) == talk[1:]
-    assert json.loads(without(text, between))[0]["content"] == "be <b></b>"
-    assert without(text, TokenChoice.parse("tool")) is text
-    assert without(("a <b>x</b>", "<b>y</b> z"), between) == ("a <b></b>", "<b></b> z")
-    assert without("no role", system) == "no role"
+    assert json.loads(without_part(text, system)) == talk[1:]
+    assert json.loads(without_part(text, between))[0]["content"] == "be <b></b>"
+    assert without_part(text, TokenChoice.parse("tool")) is text
+    assert without_part(("a <b>x</b>", "<b>y</b> z"), between) == ("a <b></b>", "<b></b> z")
+    assert without_part("no role", system) == "no role"
     everything = TokenChoice.parse("regex:(?s).+")
-    assert without(text, everything) == text and without("aaa", everything) == "aaa"
+    assert without_part(text, everything) == text and without_part("aaa", everything) == "aaa"
     optional = TokenChoice.parse(r"regex:Q: (?P<kept>\w+)|A:")
-    assert without("A: hello Q: foo bar", optional) == "A: hello Q:  bar"
+    assert without_part("A: hello Q: foo bar", optional) == "A: hello Q:  bar"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import typer
 from probekit.cli import arguments
 from probekit.cli.arguments import Json
 from probekit.cli.output import print_json, progress_wanted, show
-from probekit.cli.record_reading import Where
 
 
 def audit(
@@ -20,7 +19,6 @@ def audit(
             "conditions that leave one of them, such as #head=p32,shots=128.",
         ),
     ],
-    where: Where = None,
     split: Annotated[
         str | None,
         typer.Option("--split", help="test or dev.", show_default="test where there is one"),
@@ -55,7 +53,7 @@ def audit(
     from probekit.train.baselines.auditing import audit as audit_run
     from probekit.train.baselines.auditing import audit_table
 
-    chosen = choose_run(run, where or [])
+    chosen = choose_run(run)
     file = Path(run.partition("#")[0])
     found = audit_run(
         chosen,

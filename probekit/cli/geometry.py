@@ -10,7 +10,6 @@ from probekit.base.registry import option
 from probekit.cli import arguments
 from probekit.cli.output import print_json, show
 from probekit.cli.spread import spread
-from probekit.errors import OptionError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +23,6 @@ class Measured:
         show_default="what probes read",
     )
     rows: int = option(20_000, "Measure so many rows, drawn; 0 is all of them.", min=0)
-    sample: int = option(2_000, "Draw so many of these for the intrinsic dimension.", min=3)
 
 
 @spread
@@ -82,6 +80,4 @@ def _measure(model: str, task: str | None, against: str | None, asked: dict[str,
         return measure(model, task, **asked)
     from probekit.measures.measuring import change
 
-    if asked.pop("sample") != Measured.sample:
-        raise OptionError("--against measures no intrinsic dimension: leave --sample out.")
     return change(model, against, task, **asked)

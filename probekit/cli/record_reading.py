@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from probekit.results.summaries.scored import Scored
 
 *_FIRST, _LAST = PLOTS
-_TABLES = ("scores", "depth", "suite", "weights", "initial", "shares", "ablation")
+_RAW = "raw"
+"""The weights before the softmax, as a value of ``--of``."""
+
+_TABLES = ("scores", "depth", "suite", "weights", _RAW, "initial", "shares", "ablation")
 
 Runs = Annotated[
     list[Path],
@@ -66,8 +69,8 @@ class FigureOptions:
     )
     of: str | None = option(
         None,
-        "weights: weights (the default), initial, shares, ablation: of each layer; learning: "
-        "score (the default) or loss.",
+        "weights: weights (the default), raw (before the softmax), initial, shares, ablation: of "
+        "each layer; learning: score (the default) or loss.",
     )
     overlay: tuple[str, ...] | None = option(
         None,
@@ -75,11 +78,9 @@ class FigureOptions:
         "them.",
     )
     relative: bool = option(False, "depth: layers divided by the number of blocks.")
-    per_seed: bool = option(False, "weights: a row for each seed instead of their mean.")
     classes: tuple[str, ...] | None = option(
         None, "classes, attention: only these, separated by commas."
     )
-    raw: bool = option(False, "weights: values before the softmax.", Panel.SHOWN)
     along: str | None = option(None, "learning: step (the default), epoch or seconds.", Panel.SHOWN)
 
     def of_kind(self, kind: str) -> dict[str, Any]:
@@ -96,6 +97,8 @@ class FigureOptions:
                     f"plot {kind} takes no {flag(name)}. Leave it out; it works with "
                     f"{', '.join(having)}."
                 )
+        if kind == "weights" and self.of == _RAW:
+            typed |= {"of": "weights", "raw": True}
         return typed
 
 
@@ -155,21 +158,15 @@ def table(
         str,
         typer.Option(
             "--of",
-            help="scores; or with a row per layer: depth, suite (means over tasks), weights, "
-            "initial (before training), shares (of the logits), ablation (the loss without a "
-            "layer).",
+            help="scores; or with a row per layer: depth, suite (means over tasks), weights, raw "
+            "(before the softmax), initial (before training), shares (of the logits), ablation "
+            "(the loss without a layer).",
         ),
     ] = "scores",
     where: Where = None,
     metric: Metric = None,
     *,
     asked: TableOptions,
-    raw: Annotated[
-        bool,
-        typer.Option(
-            "--raw", help="weights: values before the softmax.", rich_help_panel=Panel.SHOWN
-        ),
-    ] = False,
     style: TableStyle = "text",
 ) -> None:
     """Print what RUNS hold: means over seeds with 95 % intervals. Nothing is trained."""
@@ -177,11 +174,11 @@ def table(
     from probekit.results.tables import STYLES, depth_table, measure_table, suite_table
 
     choose("table", of, dict.fromkeys(_TABLES))
-    _check_typed(of, asked, raw)
+    _check_typed(of, asked)
     layout = choose("table style", style, STYLES)
     records = read_records(runs, where, metric)
-    if of in MEASURES:
-        shown = measure_table(records, RAW_WEIGHTS if raw else MEASURES[of])
+    if measure := {**MEASURES, _RAW: RAW_WEIGHTS}.get(of):
+        shown = measure_table(records, measure)
     elif of in ("depth", "suite"):
         tabulate = depth_table if of == "depth" else suite_table
         shown = tabulate(records, cast("Scored | None", asked.split))
@@ -190,19 +187,19 @@ def table(
     show(shown.text(layout), nl=False)
 
 
-def _check_typed(of: str, asked: TableOptions, raw: bool) -> None:
+def _check_typed(of: str, asked: TableOptions) -> None:
     """Refuse options that were typed for another table.
 
     Raises:
         OptionError: a table of this kind has no such option.
     """
-    typed = [name for name, v in {**vars(asked), "raw": raw}.items() if v not in (None, False, ())]
+    typed = [name for name, value in vars(asked).items() if value not in (None, False, ())]
     of_scores = {"columns", "best_on", "verdicts", "against", "also"}
     if asked.columns is not None:
         of_scores.remove("also")
     if {"columns", "verdicts", "against"} & set(typed):
         of_scores.add("split")
-    taken = {"scores": of_scores, "depth": {"split"}, "suite": {"split"}, "weights": {"raw"}}
+    taken = {"scores": of_scores, "depth": {"split"}, "suite": {"split"}}
     for name in typed:
         if name not in taken.get(of, ()):
             raise OptionError(f"table --of {of} takes no {flag(name)}. Leave it out.")
@@ -275,21 +272,27 @@ def compare(
 class Probes:
     """Which probes are looked at, and on which split."""
 
-    head: str = option("last", "Heads, separated by commas.")
-    where: Where = None
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            help="Only records with this value, e.g. head=mean (without it head=last). Repeatable.",
+        ),
+    ] = None
     split: str | None = option(
         None, "test or dev.", show_default="test where there are labels, else dev"
     )
     json: arguments.Json = False
 
     def records(self, runs: Sequence[Path]) -> "Sequence[Record]":
-        """Return the records of the heads; an unknown split is refused first."""
+        """Return the records of the probes; an unknown split is refused first."""
         from probekit.results.summaries.scored import SCORE_OF
 
         if self.split is not None:
             choose("split", self.split, SCORE_OF)
-        heads = ",".join(arguments.split_list(self.head))
-        return read_records(runs, [f"head={heads}", *(self.where or [])])
+        where = self.where or []
+        named = any(condition.startswith("head=") for condition in where)
+        return read_records(runs, [*([] if named else ["head=last"]), *where])
 
 
 @spread

@@ -16,7 +16,6 @@ from probekit.cli.run_list import (
     Asked,
     Target,
     TrainingOptions,
-    each,
     first_label,
     make_plan,
     read_protocol,
@@ -38,11 +37,10 @@ def _carry_out(
     asked: Mapping[str, Any],
     shared: TrainingOptions,
     head: str | None,
-    depths: Sequence[int | None],
     ways: Mapping[str, Any],
     *,
+    depths: Sequence[int] = (),
     baselines: bool = False,
-    by_depth: bool = False,
 ) -> None:
     """Train the runs that are asked for, say where the records are, and print the scores.
 
@@ -51,14 +49,13 @@ def _carry_out(
         asked: the options of runs, as typed.
         shared: the options besides.
         head: heads, separated by commas; None is those of the protocol.
-        depths: largest layers that a head may see; None is all.
         ways: what else `sweep` is told: ``predictions``, ``workers``, ...
+        depths: largest layers that a head may see, which make one table by depth; of none, all.
         baselines: train what to hold them against too.
-        by_depth: print one table by depth.
     """
     target.check_cached(asked)
-    plan = make_plan(target, shared, asked, head=head, depths=depths)
-    if by_depth:  # the embeddings are of no block, so other points begin at depth 1
+    plan = make_plan(target, shared, asked, head=head, depths=depths or [None])
+    if depths:  # the embeddings are of no block, so other points begin at depth 1
         plan = [s for s in plan if s.depth != 0 or ReadPoint.parse(s.point).has_embeddings]
     from probekit.train.sweeps.run import sweep  # with torch
 
@@ -72,7 +69,7 @@ def _carry_out(
         # the heads may be there although a baseline failed
         if records is not None or (baselines and out.is_file()):
             _say_where(out, shared.save, ablated=ways.get("ablate") is not None)
-    print_records(records, json=shared.json, by_depth=by_depth)
+    print_records(records, json=shared.json, by_depth=bool(depths))
 
 
 def _say_where(out: Path, saved: Path | None, *, ablated: bool) -> None:
@@ -126,14 +123,6 @@ def train(
             show_default="dwatt",
         ),
     ] = None,
-    depth: Annotated[
-        int | None,
-        typer.Option(
-            "--depth",
-            help="Largest layer that the head may see.",
-            rich_help_panel=Panel.TRAINED,
-        ),
-    ] = None,
     asked: Asked,
     predictions: Predictions = None,
     ablate: Ablate = None,
@@ -153,7 +142,7 @@ def train(
     head = read_protocol(shared.protocol).heads[-1] if head is None else head
     kept = "new" if predictions is None else predictions
     ways = {"predictions": kept, "ablate": ablate, "workers": workers}
-    _carry_out(target, asked, shared, head, [depth], ways, baselines=baselines)
+    _carry_out(target, asked, shared, head, ways, baselines=baselines)
 
 
 @spread
@@ -167,14 +156,6 @@ def sweep(
             "--head", help="Heads, separated by commas.", show_default="last,p32,concat,dwatt"
         ),
     ] = None,
-    depth: Annotated[
-        str | None,
-        typer.Option(
-            "--depth",
-            help="Largest layers that the head may see.",
-            rich_help_panel=Panel.TRAINED,
-        ),
-    ] = None,
     asked: Asked,
     predictions: Predictions = None,
     ablate: Ablate = None,
@@ -183,11 +164,11 @@ def sweep(
 ) -> None:
     """Train every combination of comma-separated options; finished runs are skipped.
 
-    Lists may be given for --head, --depth, {lists}.
+    Lists may be given for --head, {lists}.
     """
     target = Target.of(model, task, shared, asked)
     ways = {"predictions": predictions, "ablate": ablate, **crew.ways}
-    _carry_out(target, asked, shared, head, each(depth, int, "--depth"), ways)
+    _carry_out(target, asked, shared, head, ways)
 
 
 @spread
@@ -215,4 +196,4 @@ def depth(
 
     largest = depths(n_blocks, every, asked["layers"])
     ways = {"predictions": predictions, **crew.ways}
-    _carry_out(target, asked, shared, head, largest, ways, by_depth=True)
+    _carry_out(target, asked, shared, head, ways, depths=largest)

@@ -89,7 +89,8 @@ def test_rm(bert, corpus, cache):
 def test_caches_of_shards_are_merged(bert, corpus):
     for node in ("1", "2"):
         done("extract", bert, corpus, *FLOAT32, "--cache", f"node{node}", "--shard", f"{node}/2")
-    rows = done("cache", "merge", "node1", "node2", "--json").rows
+    merged = done("cache", "merge", "node1", "node2").out.split()
+    rows = done("cache", "info", *merged, "--json").rows
     assert {row["split"] for row in rows} == {"train", "dev"}
     done("extract", bert, corpus, *FLOAT32, "--split", "dev", "--cache", "alone")
     args = ("cache", "path", bert, corpus, "dev", "--cache")

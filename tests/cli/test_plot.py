@@ -11,7 +11,7 @@ def test_a_folder_of_records_with_a_look(here):
     for task, seen in (("b", 9), ("a", 90)):
         record = make_record(task=task, seen={"examples": seen})
         append_record(here / "runs" / "model" / f"{task}.jsonl", record)
-    look = ("--width", "3.3", "--title", "Tasks", "--font-size", "7", "-o", "w.svg")
+    look = ("--width", "3.3", "--title", "Tasks", "-o", "w.svg")
     assert done("plot", "weights", "runs", *look).out == "w.svg\n"
     assert 'width="237.6pt"' in (here / "w.svg").read_text()  # 3.3 of 72
     assert done("table", "runs").out.count("p32") == 2

@@ -30,7 +30,7 @@ def test_tables_are_those_of_the_library(few, style):
         ((), score_table(records)),
         (("--of", "depth", "--split", "test"), depth_table(deep, "test")),
         (weights, weights_table(heads)),
-        ((*weights, "--raw"), weights_table(heads, raw=True)),
+        (("--of", "raw", *weights[2:]), weights_table(heads, raw=True)),
     ):
         printed = done("table", *few, *words, "--style", style).out
         assert printed.splitlines() == table.text(style).splitlines()
@@ -39,10 +39,10 @@ def test_tables_are_those_of_the_library(few, style):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--of", "layers"), "unknown table 'layers'. Choose from: ablation, depth, initial, sco"),
+        (("--of", "layers"), "unknown table 'layers'. Choose from: ablation, depth, initial, raw"),
         (("--style", "latx"), "unknown table style 'latx'. Did you mean 'latex'? Choose from: "),
-        (("--raw",), "table --of scores takes no --raw. Leave it out."),
         (("--split", "test"), "table --of scores takes no --split. Leave it out."),
+        (("--of", "raw", "--split", "test"), "table --of raw takes no --split."),
         (("--of", "depth", "--columns", "shots"), "table --of depth takes no --columns."),
         (("--of", "weights", "--best-on", "dev"), "table --of weights takes no --best-on."),
         (("--of", "depth", "--also", "loss"), "table --of depth takes no --also."),

@@ -27,7 +27,7 @@ def test_a_data_set_by_its_name(serve, tmp_path) -> None:
         assert not is_own(task)
         fresh = write(tmp_path / "new" / "test.csv", "text,stars\nd,2\n").parent
         assert shown(task.read("test", fresh)) == "stars: d = 2"
-        for option in ("separator", "encoding", "sentences"):
+        for option in ("separator", "sentences"):
             with pytest.raises(OptionError, match=f"--{option} does not apply to org/stars"):
                 get_task("org/stars", **{option: ";"})
 

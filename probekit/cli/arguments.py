@@ -173,6 +173,7 @@ TrustRemoteCode = Annotated[
 ModelNow = Annotated[
     str | None, typer.Option("--model", help="Where the model lies now, if it has moved.")
 ]
+Layers = Annotated[str, typer.Option("--layers", help="Which layers: all, -1, 0,4,8.")]
 Label = Annotated[str | None, typer.Option("--label", help="For your own data: the label column.")]
 Json = Annotated[
     bool,

@@ -213,7 +213,7 @@ def cannot_be_cut(name: str, deepest: int, why: str) -> BackboneError:
     """Return the error of a model that cannot be cut to its first blocks."""
     return BackboneError(
         f"model {name!r} cannot be cut to {deepest} blocks: {why}. Train heads that read its last "
-        "layer, without --depth."
+        "layer, without --layers."
     )
 
 

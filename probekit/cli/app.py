@@ -22,18 +22,14 @@ from probekit.base.markup import spelled_out
 from probekit.base.plugins import trusting
 from probekit.base.registry import Panel
 from probekit.cli import (
-    audit,
     cache,
     cache_exchange,
     catalogue,
-    geometry,
-    lens,
+    layer_commands,
     page,
     record_reading,
     saved_runs,
-    suite,
     train,
-    tree_probes,
 )
 from probekit.cli.arguments import offer_completion
 from probekit.cli.config_option import apply_config, command_words
@@ -269,7 +265,7 @@ _COMMANDS: dict[str, Callable[..., object]] = {
     "train": train.train,
     "sweep": train.sweep,
     "depth": train.depth,
-    "suite": suite.suite,
+    "suite": train.suite,
     "predict": saved_runs.predict,
     "plot": record_reading.plot,
     "table": record_reading.table,
@@ -277,11 +273,11 @@ _COMMANDS: dict[str, Callable[..., object]] = {
     "export": saved_runs.export,
     "merge": saved_runs.merge,
     "card": saved_runs.card,
-    "audit": audit.audit,
+    "audit": train.audit,
     "report": page.report,
-    "geometry": geometry.geometry,
-    "structure": tree_probes.structure,
-    "lens": lens.lens,
+    "geometry": layer_commands.geometry,
+    "structure": layer_commands.structure,
+    "lens": layer_commands.lens,
     "overthinking": record_reading.overthinking,
     "exit": record_reading.exit_early,
     "tasks": catalogue.tasks,

@@ -93,9 +93,6 @@ class OwnData:
         "For your own tables: what divides the columns (a character, or comma, semicolon, tab, "
         "bar, space); recognised if unset.",
     )
-    encoding: str | None = option(
-        None, "For your own files: cp1252, utf-16 or another; recognised if unset, else UTF-8."
-    )
     sentences: str | None = option(
         None,
         "For your own tables of words: name or index of the column of sentence ids; none for no "
@@ -131,7 +128,6 @@ class FigureLook:
         None, "Inches; 3.35 (a column) or 6.9 (a page), by content, if unset."
     )
     title: str | None = option(None, "In place of the figure's own; '' for none.")
-    font_size: float | None = option(None, "Of titles and labels, points; 8 if unset.")
 
     def parse(self) -> "Look":
         """Return what plot functions take."""
@@ -177,6 +173,7 @@ TrustRemoteCode = Annotated[
 ModelNow = Annotated[
     str | None, typer.Option("--model", help="Where the model lies now, if it has moved.")
 ]
+Layers = Annotated[str, typer.Option("--layers", help="Which layers: all, -1, 0,4,8.")]
 Label = Annotated[str | None, typer.Option("--label", help="For your own data: the label column.")]
 Json = Annotated[
     bool,
@@ -323,12 +320,12 @@ VALUES: Mapping[str, Values] = {
     "ablate": _some("mean", "refit"),
     "track": _names("results.trackers:TRACKERS"),
     "style": _names("results.tables:STYLES"),
-    "of": _some("scores", "depth", "weights", "initial", "shares", "ablation", "score", "loss"),
+    "of": _some(
+        *("scores", "depth", "weights", "raw", "initial", "shares", "ablation", "score", "loss")
+    ),
     "overlay": _some("model", "task", "head"),
-    "below": _some("last", "best"),
     "along": _some("step", "epoch", "seconds"),
     "sort": _some("name", "size", "created"),
-    "form": _some("npz", "safetensors"),
     "engine": _some("local", "ray"),
     "device_map": _some("auto", "balanced", "balanced_low_0", "sequential"),
 }

@@ -130,14 +130,13 @@ def merge(
         ),
     ] = None,
     cache: arguments.Cache = Path("cache"),
-    json: arguments.Json = False,
 ) -> None:
     """Complete in --cache what `extract --shard` has begun, there and in other caches."""
     entries = maintenance.merge_shards(
         cache, [arguments.cache_root(root) for root in source or ()], progress=progress_wanted()
     )
     show(f"merged into {cache} (--cache ROOT names another)", err=True)
-    print_entries(entries, json=json)
+    print_entries(entries)
 
 
 def rm(

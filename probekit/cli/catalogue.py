@@ -11,8 +11,7 @@ import typer
 
 from probekit.base.plugins import Registry
 from probekit.cli import arguments
-from probekit.cli.output import print_table, progress_wanted, show
-from probekit.cli.record_tables import print_records
+from probekit.cli.output import print_records, print_table, progress_wanted, show
 from probekit.errors import OptionError
 from probekit.train.sweeps.protocols import PROTOCOLS
 

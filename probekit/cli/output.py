@@ -16,6 +16,8 @@ from probekit.errors import OptionError, StorageError
 if TYPE_CHECKING:
     from probekit.extraction import Forecast
     from probekit.extraction.maintenance import RowErrors
+    from probekit.results import Record
+    from probekit.results.summaries.typeset import Table
     from probekit.store.entry import Entry
 
 logger = logging.getLogger("probekit")
@@ -137,6 +139,26 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, json: bool = False) -> Non
 
 def _cell(value: Any) -> str:
     return spelled_out(", ".join(map(str, value)) if isinstance(value, list) else str(value))
+
+
+def print_found(found: Any, table: "Table", *, json: bool) -> None:
+    """Print what was measured as one JSON object, or as its table."""
+    if json:
+        print_json([found.to_json()])
+    else:
+        show(table.text(), nl=False)
+
+
+def print_records(
+    records: Sequence["Record"], *, json: bool = False, by_depth: bool = False
+) -> None:
+    """Print the scores of records, grouped over seeds, and what they are."""
+    from probekit.results.tables import depth_table, score_table
+
+    if json:
+        print_json([record.to_json() for record in records])
+    else:
+        show((depth_table if by_depth else score_table)(records).text(), nl=False)
 
 
 def print_entries(entries: Sequence["Entry"], *, json: bool = False) -> None:

@@ -12,7 +12,6 @@ from probekit.base.registry import Panel, choose, flag, option
 from probekit.cli import arguments
 from probekit.cli.arguments import FigureLook, Json
 from probekit.cli.output import checked_default, print_json, show
-from probekit.cli.record_tables import TableOptions, asked_table
 from probekit.cli.spread import spread
 from probekit.errors import OptionError, RecordError
 from probekit.plots import PLOTS
@@ -20,9 +19,13 @@ from probekit.plots import PLOTS
 if TYPE_CHECKING:
     from probekit.results import Record
     from probekit.results.summaries.scored import Scored
+    from probekit.results.summaries.typeset import Table
 
 *_FIRST, _LAST = PLOTS
-_TABLES = ("scores", "depth", "suite", "weights", "initial", "shares", "ablation")
+_RAW = "raw"
+"""The weights before the softmax, as a value of ``--of``."""
+
+_TABLES = ("scores", "depth", "suite", "weights", _RAW, "initial", "shares", "ablation")
 
 Runs = Annotated[
     list[Path],
@@ -66,8 +69,8 @@ class FigureOptions:
     )
     of: str | None = option(
         None,
-        "weights: weights (the default), initial, shares, ablation: of each layer; learning: "
-        "score (the default) or loss.",
+        "weights: weights (the default), raw (before the softmax), initial, shares, ablation: of "
+        "each layer; learning: score (the default) or loss.",
     )
     overlay: tuple[str, ...] | None = option(
         None,
@@ -75,11 +78,9 @@ class FigureOptions:
         "them.",
     )
     relative: bool = option(False, "depth: layers divided by the number of blocks.")
-    per_seed: bool = option(False, "weights: a row for each seed instead of their mean.")
     classes: tuple[str, ...] | None = option(
         None, "classes, attention: only these, separated by commas."
     )
-    raw: bool = option(False, "weights: values before the softmax.", Panel.SHOWN)
     along: str | None = option(None, "learning: step (the default), epoch or seconds.", Panel.SHOWN)
 
     def of_kind(self, kind: str) -> dict[str, Any]:
@@ -96,6 +97,8 @@ class FigureOptions:
                     f"plot {kind} takes no {flag(name)}. Leave it out; it works with "
                     f"{', '.join(having)}."
                 )
+        if kind == "weights" and self.of == _RAW:
+            typed |= {"of": "weights", "raw": True}
         return typed
 
 
@@ -148,6 +151,26 @@ def plot(
     show(str(path))
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """What is asked of a table."""
+
+    split: str | None = option(
+        None, "depth, --columns, --verdicts: dev, or test (the default where all have one)."
+    )
+    columns: str | None = option(None, "A column per value of this option, such as shots.")
+    best_on: str | None = option(None, "dev: each head at the options that are best on dev.")
+    verdicts: bool = option(False, "Mark rows surely above or below --against (Holm, 5 %).")
+    against: str | None = option(
+        None,
+        "The reference of --verdicts: a head (last), or conditions such as "
+        "head=mean,normalize=none.",
+    )
+    also: tuple[str, ...] | None = option(
+        None, "scores: these too, on every split: loss,ece,brier,accuracy, test/loss."
+    )
+
+
 @spread
 def table(
     runs: Runs,
@@ -155,21 +178,15 @@ def table(
         str,
         typer.Option(
             "--of",
-            help="scores; or with a row per layer: depth, suite (means over tasks), weights, "
-            "initial (before training), shares (of the logits), ablation (the loss without a "
-            "layer).",
+            help="scores; or with a row per layer: depth, suite (means over tasks), weights, raw "
+            "(before the softmax), initial (before training), shares (of the logits), ablation "
+            "(the loss without a layer).",
         ),
     ] = "scores",
     where: Where = None,
     metric: Metric = None,
     *,
     asked: TableOptions,
-    raw: Annotated[
-        bool,
-        typer.Option(
-            "--raw", help="weights: values before the softmax.", rich_help_panel=Panel.SHOWN
-        ),
-    ] = False,
     style: TableStyle = "text",
 ) -> None:
     """Print what RUNS hold: means over seeds with 95 % intervals. Nothing is trained."""
@@ -177,11 +194,11 @@ def table(
     from probekit.results.tables import STYLES, depth_table, measure_table, suite_table
 
     choose("table", of, dict.fromkeys(_TABLES))
-    _check_typed(of, asked, raw)
+    _check_typed(of, asked)
     layout = choose("table style", style, STYLES)
     records = read_records(runs, where, metric)
-    if of in MEASURES:
-        shown = measure_table(records, RAW_WEIGHTS if raw else MEASURES[of])
+    if measure := {**MEASURES, _RAW: RAW_WEIGHTS}.get(of):
+        shown = measure_table(records, measure)
     elif of in ("depth", "suite"):
         tabulate = depth_table if of == "depth" else suite_table
         shown = tabulate(records, cast("Scored | None", asked.split))
@@ -190,22 +207,52 @@ def table(
     show(shown.text(layout), nl=False)
 
 
-def _check_typed(of: str, asked: TableOptions, raw: bool) -> None:
+def _check_typed(of: str, asked: TableOptions) -> None:
     """Refuse options that were typed for another table.
 
     Raises:
         OptionError: a table of this kind has no such option.
     """
-    typed = [name for name, v in {**vars(asked), "raw": raw}.items() if v not in (None, False, ())]
+    typed = [name for name, value in vars(asked).items() if value not in (None, False, ())]
     of_scores = {"columns", "best_on", "verdicts", "against", "also"}
     if asked.columns is not None:
         of_scores.remove("also")
     if {"columns", "verdicts", "against"} & set(typed):
         of_scores.add("split")
-    taken = {"scores": of_scores, "depth": {"split"}, "suite": {"split"}, "weights": {"raw"}}
+    taken = {"scores": of_scores, "depth": {"split"}, "suite": {"split"}}
     for name in typed:
         if name not in taken.get(of, ()):
             raise OptionError(f"table --of {of} takes no {flag(name)}. Leave it out.")
+
+
+def asked_table(records: "Sequence[Record]", asked: TableOptions) -> "Table":
+    """Return a table of scores as it was asked for, the baselines of heads beside them."""
+    from probekit.results.comparison import verdicts
+    from probekit.results.comparison.runs import references
+    from probekit.results.summaries.grouping import beside_heads, rivals, without_baselines
+    from probekit.results.summaries.select import best_options
+    from probekit.results.tables import pivot, score_table
+
+    named = references(records, asked.against) if asked.against else []
+    heads_named = bool(without_baselines(named)) or not named
+    # a baseline is a row where it is the reference, and where columns are of an option
+    baselines = [*([] if heads_named else named), *(rivals(records) if asked.columns else ())]
+    shown: Sequence[Record] = beside_heads(records, baselines)
+    best = best_options(shown, asked.best_on) if asked.best_on is not None else None
+    shown = best.records if best else shown
+    judged = None
+    if asked.verdicts or asked.against:
+        family = without_baselines(shown) if heads_named else shown
+        judged = verdicts(family, asked.against, split=asked.split)
+        if best and judged.split == "dev":
+            raise OptionError(
+                "--best-on dev with verdicts on dev: what was chosen for its dev score is higher "
+                "there by chance. Give records with test scores, or leave one of both out."
+            )
+    if asked.columns is None:
+        return score_table(shown, asked.also or (), best=best, judged=judged)
+    split = cast("Scored | None", asked.split)
+    return pivot(shown, asked.columns, split=split, best=best, judged=judged)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,21 +322,27 @@ def compare(
 class Probes:
     """Which probes are looked at, and on which split."""
 
-    head: str = option("last", "Heads, separated by commas.")
-    where: Where = None
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            help="Only records with this value, e.g. head=mean (without it head=last). Repeatable.",
+        ),
+    ] = None
     split: str | None = option(
         None, "test or dev.", show_default="test where there are labels, else dev"
     )
     json: arguments.Json = False
 
     def records(self, runs: Sequence[Path]) -> "Sequence[Record]":
-        """Return the records of the heads; an unknown split is refused first."""
+        """Return the records of the probes; an unknown split is refused first."""
         from probekit.results.summaries.scored import SCORE_OF
 
         if self.split is not None:
             choose("split", self.split, SCORE_OF)
-        heads = ",".join(arguments.split_list(self.head))
-        return read_records(runs, [f"head={heads}", *(self.where or [])])
+        where = self.where or []
+        named = any(condition.startswith("head=") for condition in where)
+        return read_records(runs, [*([] if named else ["head=last"]), *where])
 
 
 @spread

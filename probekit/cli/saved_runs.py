@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 _DIGITS = 6
 """Decimals of a probability."""
 
-_OF_FILES = OptionsOf(
-    (arguments.OwnData,), apart=("kind", "separator", "encoding", "sentences", "skip")
-)
+_OF_FILES = OptionsOf((arguments.OwnData,), apart=("kind", "separator", "sentences", "skip"))
 
 
 @spread
@@ -231,16 +229,11 @@ def export(
             "--save DIR` writes them.",
         ),
     ],
-    form: Annotated[
-        str,
-        typer.Option(
-            "--as",
-            help="npz or safetensors: direction and bias of every layer and class.",
-        ),
-    ] = "npz",
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="The file.", show_default="HEAD.npz, ..."),
+        typer.Option(
+            "-o", "--output", help="FILE.npz or FILE.safetensors.", show_default="HEAD.npz"
+        ),
     ] = None,
     json: arguments.Json = False,
 ) -> None:
@@ -253,7 +246,8 @@ def export(
     from probekit.train.saved.directions import MARKS, SUFFIXES, about, write_directions
     from probekit.train.saved.directions import export as directions_of
 
-    suffix = choose("format", form, SUFFIXES)
+    form = "npz" if output is None else output.suffix.removeprefix(".")
+    suffix = choose("format of -o", form, SUFFIXES)
     directions = directions_of(head)
     usual = head.resolve().with_name(head.resolve().name + suffix)
     path = output or checked_default(usual, MARKS[form])

@@ -1,27 +1,27 @@
-"""``probekit train``, ``sweep``, ``depth``: heads from the cache, or trained with their model."""
+"""``probekit train``, ``sweep``, ``depth``, ``suite``, ``audit``: what trains heads and readers."""
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from probekit.base.layers import ReadPoint
-from probekit.base.registry import Panel
+from probekit.base.registry import Panel, option
 from probekit.cli import arguments
-from probekit.cli.output import progress_wanted
-from probekit.cli.record_tables import print_records
+from probekit.cli.output import print_json, print_records, progress_wanted, show
 from probekit.cli.run_list import (
     Asked,
     Target,
     TrainingOptions,
-    each,
     first_label,
     make_plan,
     read_protocol,
 )
 from probekit.cli.spread import spread
+from probekit.tasks.suites import SUITES
 
 if TYPE_CHECKING:
     from probekit.results import Record
@@ -38,11 +38,10 @@ def _carry_out(
     asked: Mapping[str, Any],
     shared: TrainingOptions,
     head: str | None,
-    depths: Sequence[int | None],
     ways: Mapping[str, Any],
     *,
+    depths: Sequence[int] = (),
     baselines: bool = False,
-    by_depth: bool = False,
 ) -> None:
     """Train the runs that are asked for, say where the records are, and print the scores.
 
@@ -51,14 +50,13 @@ def _carry_out(
         asked: the options of runs, as typed.
         shared: the options besides.
         head: heads, separated by commas; None is those of the protocol.
-        depths: largest layers that a head may see; None is all.
         ways: what else `sweep` is told: ``predictions``, ``workers``, ...
+        depths: largest layers that a head may see, which make one table by depth; of none, all.
         baselines: train what to hold them against too.
-        by_depth: print one table by depth.
     """
     target.check_cached(asked)
-    plan = make_plan(target, shared, asked, head=head, depths=depths)
-    if by_depth:  # the embeddings are of no block, so other points begin at depth 1
+    plan = make_plan(target, shared, asked, head=head, depths=depths or [None])
+    if depths:  # the embeddings are of no block, so other points begin at depth 1
         plan = [s for s in plan if s.depth != 0 or ReadPoint.parse(s.point).has_embeddings]
     from probekit.train.sweeps.run import sweep  # with torch
 
@@ -72,7 +70,7 @@ def _carry_out(
         # the heads may be there although a baseline failed
         if records is not None or (baselines and out.is_file()):
             _say_where(out, shared.save, ablated=ways.get("ablate") is not None)
-    print_records(records, json=shared.json, by_depth=by_depth)
+    print_records(records, json=shared.json, by_depth=bool(depths))
 
 
 def _say_where(out: Path, saved: Path | None, *, ablated: bool) -> None:
@@ -126,14 +124,6 @@ def train(
             show_default="dwatt",
         ),
     ] = None,
-    depth: Annotated[
-        int | None,
-        typer.Option(
-            "--depth",
-            help="Largest layer that the head may see.",
-            rich_help_panel=Panel.TRAINED,
-        ),
-    ] = None,
     asked: Asked,
     predictions: Predictions = None,
     ablate: Ablate = None,
@@ -153,7 +143,7 @@ def train(
     head = read_protocol(shared.protocol).heads[-1] if head is None else head
     kept = "new" if predictions is None else predictions
     ways = {"predictions": kept, "ablate": ablate, "workers": workers}
-    _carry_out(target, asked, shared, head, [depth], ways, baselines=baselines)
+    _carry_out(target, asked, shared, head, ways, baselines=baselines)
 
 
 @spread
@@ -167,14 +157,6 @@ def sweep(
             "--head", help="Heads, separated by commas.", show_default="last,p32,concat,dwatt"
         ),
     ] = None,
-    depth: Annotated[
-        str | None,
-        typer.Option(
-            "--depth",
-            help="Largest layers that the head may see.",
-            rich_help_panel=Panel.TRAINED,
-        ),
-    ] = None,
     asked: Asked,
     predictions: Predictions = None,
     ablate: Ablate = None,
@@ -183,11 +165,11 @@ def sweep(
 ) -> None:
     """Train every combination of comma-separated options; finished runs are skipped.
 
-    Lists may be given for --head, --depth, {lists}.
+    Lists may be given for --head, {lists}.
     """
     target = Target.of(model, task, shared, asked)
     ways = {"predictions": predictions, "ablate": ablate, **crew.ways}
-    _carry_out(target, asked, shared, head, each(depth, int, "--depth"), ways)
+    _carry_out(target, asked, shared, head, ways)
 
 
 @spread
@@ -215,4 +197,133 @@ def depth(
 
     largest = depths(n_blocks, every, asked["layers"])
     ways = {"predictions": predictions, **crew.ways}
-    _carry_out(target, asked, shared, head, largest, ways, by_depth=True)
+    _carry_out(target, asked, shared, head, ways, depths=largest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteOptions:
+    """How the tasks of a suite are run."""
+
+    tasks: str | None = option(None, "Only these, separated by commas.")
+    layers: str = option("all", "Layers to store and to probe: all, -1, 0,4,8.")
+    head: str = option("last", "Head at each layer.")
+    protocol: str | None = option(
+        None, "sae-probes: logistic regression as its runner fits it.", Panel.FITTED
+    )
+    shots: int | None = option(None, "K: draw K x classes training texts.")
+    label_noise: float | None = option(
+        None, "Replace this share of train's labels with another class."
+    )
+    positives: float | None = option(
+        None, "Two classes: the share of train that has the class that sorts last."
+    )
+    out: Path | None = option(
+        None, "Records file; runs/<model>/suite-<name>.jsonl if unset.", Panel.KEPT
+    )
+
+
+@spread
+def suite(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{', '.join(SUITES)}.")],
+    model: arguments.Model,
+    data: arguments.Data = None,
+    cache: arguments.Cache = Path("cache"),
+    workers: arguments.Workers = 1,
+    *,
+    asked: SuiteOptions,
+    json: arguments.Json = False,
+) -> None:
+    """Extract every task of a suite, train a probe at each layer, print means over the tasks.
+
+    What is finished is not repeated. After each task it says how long the others will take.
+    """
+    from probekit.results import scored_by
+    from probekit.results.tables import depth_table, suite_table
+    from probekit.store.layout import model_slug
+    from probekit.train.sweeps.run_suite import run_suite  # with torch
+
+    regime = {key: getattr(asked, key) for key in ("shots", "label_noise", "positives")}
+    file = asked.out or Path("runs") / model_slug(model) / f"suite-{name}.jsonl"
+    records = run_suite(
+        name,
+        model,
+        out=file,
+        data=data,
+        tasks=None if asked.tasks is None else arguments.split_list(asked.tasks),
+        layers=asked.layers,
+        head=asked.head,
+        protocol=asked.protocol,
+        options={key: value for key, value in regime.items() if value is not None},
+        cache=cache,
+        workers=workers,
+        progress=progress_wanted(),
+    )
+    show(f"records: {file}", err=True)
+    if json:
+        print_json([record.to_json() for record in records])
+        return
+    chosen = SUITES[name]
+    averaged = chosen.averaged and len({record.task for record in records}) > 1
+    tabulate = suite_table if averaged else depth_table
+    show(tabulate(scored_by(records, chosen.metric)).text(), nl=False)
+
+
+def audit(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="A records file with predictions; where it holds several settings, with "
+            "conditions that leave one of them, such as #head=p32,shots=128.",
+        ),
+    ],
+    split: Annotated[
+        str | None,
+        typer.Option("--split", help="test or dev.", show_default="test where there is one"),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without",
+            metavar="PART",
+            help="Also read the texts without a part, such as system, between:<b>:</b> or "
+            "regex:R. Repeatable.",
+        ),
+    ] = None,
+    cache: arguments.Cache = Path("cache"),
+    data: arguments.Data = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Records of the readers; beside RUN, NAME-audit.jsonl if unset."
+        ),
+    ] = None,
+    json: arguments.Json = False,
+) -> None:
+    """Train simpler readers of the same labels, and say which read them as well as the probe.
+
+    Length, bag of words and TF-IDF of whole texts, the most frequent class of each word; the
+    embeddings alone; random weights, if the cache has them. Exit code 1 if one does as well, or if
+    nothing is left to the probe without a part (--without).
+    """
+    from probekit.features import Location
+    from probekit.results.comparison import choose_run
+    from probekit.train.baselines.auditing import audit as audit_run
+    from probekit.train.baselines.auditing import audit_table
+
+    chosen = choose_run(run)
+    file = Path(run.partition("#")[0])
+    found = audit_run(
+        chosen,
+        out=out or file.with_name(f"{file.stem}-audit.jsonl"),
+        location=Location(cache=cache, data=data),
+        split=split,
+        without=without or (),
+        progress=progress_wanted(),
+    )
+    if json:
+        print_json(found.to_json())
+    else:
+        show(audit_table(found).text(), nl=False)
+    if not found.passed:
+        raise typer.Exit(1)

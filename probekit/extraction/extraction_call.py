@@ -178,7 +178,6 @@ def extract(
     text: str | None = None,
     label: str | None = None,
     separator: str | None = None,
-    encoding: str | None = None,
     sentences: str | None = None,
     skip_unlabelled: bool = False,
     skip_blank: bool = False,
@@ -218,7 +217,6 @@ def extract(
         text: for the user's own data, name or index of the text column.
         label: for the user's own data, name or index of the label column.
         separator: for the user's own tables, what divides the columns.
-        encoding: for the user's own text files, their encoding.
         sentences: for the user's own tables of words, the column of sentence ids.
         skip_unlabelled: for the user's own data, leave out texts without a label.
         skip_blank: for the user's own data, leave out rows without text.
@@ -232,7 +230,7 @@ def extract(
         ProbekitError: anything that the user can mend; see ``probekit.errors``.
     """
     text_options = TextOptions(
-        kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
+        kind=kind, text=text, separator=separator, sentences=sentences,
         skip_unlabelled=skip_unlabelled, skip_blank=skip_blank,
     )  # fmt: skip
     called, in_memory = as_named(model, tokenizer, name)

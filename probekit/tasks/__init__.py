@@ -11,13 +11,11 @@ from probekit.base.kinds import KINDS
 from probekit.base.plugins import Registry
 from probekit.base.registry import PathName, choose, typed_name
 from probekit.errors import MissingFileError, OptionError, UnknownNameError
-from probekit.tasks.corpora.blimp import blimp, blimp_sets
 from probekit.tasks.corpora.entities import conll, demo_ner, wikiann, wnut17
 from probekit.tasks.corpora.glue import GLUE, glue
 from probekit.tasks.corpora.sae_probes import other_tags, sae_probes, tags
-from probekit.tasks.corpora.senteval import SENTEVAL, senteval
+from probekit.tasks.corpora.sentence_sets import SENTEVAL, TRUTH, blimp, blimp_sets, senteval, truth
 from probekit.tasks.corpora.slots import matis, slots
-from probekit.tasks.corpora.truth import TRUTH, truth
 from probekit.tasks.corpora.ud import treebanks, ud
 from probekit.tasks.corpora.wikitext import wikitext2
 from probekit.tasks.formats.text_lines import format_of

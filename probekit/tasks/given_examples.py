@@ -67,7 +67,7 @@ def examples_task(examples: Any, name: str, choice: Choice) -> Task:
             than those of another split.
         OptionError: an option of files, or the choice of columns is left open.
     """
-    choice.refuse(("separator", "encoding", "sentences"), "examples in memory")
+    choice.refuse(("separator", "sentences"), "examples in memory")
     label = choice.label and source_columns(choice.label)[0]
     given = {
         split: value_fields(value, f"examples[{split!r}]", label=label, kind=choice.kind)

@@ -339,7 +339,7 @@ def hub_task(name: str, choice: Choice) -> Task:
         OptionError: it has several configurations and none is named, or an option is for files.
         UnknownNameError: it has no such configuration.
     """
-    choice.refuse(("separator", "encoding", "sentences"), f"{name}, a data set of the Hub")
+    choice.refuse(("separator", "sentences"), f"{name}, a data set of the Hub")
     parts = _NAME.fullmatch(name)
     assert parts, f"{name} is no name of a data set"
     repository = HubRepository(

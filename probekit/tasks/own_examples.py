@@ -104,7 +104,7 @@ def read_running(path: File, choice: Choice) -> Sentences:
     lines inside documents.)
     """
     blocks: list[list[tuple[int, str]]] = [[]]
-    for number, line in enumerate(own_lines(path, choice.encoding), start=1):
+    for number, line in enumerate(own_lines(path), start=1):
         if line.strip():
             blocks[-1].append((number, line))
         elif blocks[-1]:

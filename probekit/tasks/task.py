@@ -188,7 +188,6 @@ class TextOptions:
         text: the text column by name or index, two of them for a pair as "A,B" (``--text``).
         separator: what divides the columns of a table: one character, or its name
             (``--separator``).
-        encoding: the encoding of text files, by a name that Python knows (``--encoding``).
         sentences: the column of sentence ids in a table of words, by name or index
             (``--sentences``).
         skip_unlabelled: leave out the texts without a label in a file where others have one
@@ -199,7 +198,6 @@ class TextOptions:
     kind: str | None = None
     text: str | None = None
     separator: str | None = None
-    encoding: str | None = None
     sentences: str | None = None
     skip_unlabelled: bool = False
     skip_blank: bool = False

@@ -35,7 +35,6 @@ from probekit.tasks.formats.text_lines import (
     SAVED,
     describe_files,
     format_of,
-    known_encoding,
     own_lines,
     split_files,
     split_of,
@@ -209,7 +208,7 @@ def _parts_of(path: Path, choice: Choice) -> Sequence[File]:
         return [path]
     if form in _PACKED:
         return saved_parts(path) if form == SAVED else parquet_parts(path)
-    if is_wide(path, choice.encoding and known_encoding(choice.encoding)):
+    if is_wide(path):
         return [path]
     if form == ".jsonl":
         return line_parts(path)
@@ -249,7 +248,6 @@ def _read_file(path: File, choice: Choice) -> Sentences:
     in_columns = form in (*_TABLES, ".conll") and not running
     fitting = {
         "separator": in_columns,
-        "encoding": form not in _PACKED,
         "sentences": in_columns and of_words,
     }
     choice.refuse(
@@ -273,7 +271,7 @@ def _read_columns(path: Path, form: str, choice: Choice) -> Sentences:
     With ``--separator`` columns are read as a table.
     """
     try:
-        lines = own_lines(path, choice.encoding)
+        lines = own_lines(path)
         if form == _CONLLU or (form == RUNNING and is_conllu(lines)):
             return read_conllu(path, lines, choice)
         tabled = choice.separator is not None

@@ -73,7 +73,7 @@ OCCURRENCES = {
     2: [
         lambda patch: run("trian"),
         lambda patch: run("train"),
-        lambda patch: run("train", "m", "t", "--depth", "two"),
+        lambda patch: run("train", "m", "t", "--workers", "two"),
         lambda patch: run(),
     ],
     130: [interrupted],
@@ -126,7 +126,7 @@ def test_an_exported_probe_is_read_as_written(here):
     with space["found"] as found:
         labels = found["classes"][space["logits"].argmax(1)]
     assert labels.tolist() == head.predict(torch.from_numpy(space["states"]).float())
-    shown = done("export", "ner", "--as", "safetensors", "-o", "x/y.safetensors")
+    shown = done("export", "ner", "-o", "x/y.safetensors")
     assert shown.out == "x/y.safetensors\n"
     assert refused("export", "cache").startswith("cache: no saved head here")
 

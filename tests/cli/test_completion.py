@@ -52,7 +52,6 @@ def test_values():
     assert set(completed("probekit extract m glue/s")) == {"glue/sst2", "glue/stsb"}
     assert completed("probekit plot de") == ["depth"]
     assert completed("probekit extract m t --kind se") == ["sentence"]
-    assert completed("probekit export x --as s") == ["safetensors"]
     assert completed("probekit train m t --track t") == ["tensorboard"]
     assert completed("probekit train m t --pooling c") == ["cls"]
     assert {name.partition("/")[0] for name in completed("probekit train m ")} == set(TASKS)

@@ -102,7 +102,7 @@ def test_a_wrong_file_is_told_in_one_line(here, text, message):
     assert str(file) in found
 
 
-@pytest.mark.parametrize("text", ["depth = [1, 2]", "hold_out = 'half'"])
+@pytest.mark.parametrize("text", ["workers = [1, 2]", "hold_out = 'half'"])
 def test_a_value_of_another_type_is_told_with_the_file(here, text):
     outcome = run("train", "m", "conll", "--config", write(here, text))
     option = text.partition(" =")[0].replace("_", "-")

@@ -55,7 +55,7 @@ def test_exit_saves_the_planted_layer(runs):
 
 
 def test_figures_of_a_records_file(runs, here):
-    look = ("--width", 3, "--title", "A title", "--font-size", 9, "-o")
+    look = ("--width", 3, "--title", "A title", "-o")
     only = ("--where", "head=last")  # there are scalar mixes as well
     for kind in ("overthinking", "exit"):
         done("plot", kind, runs, *only, *look, f"{kind}.svg")

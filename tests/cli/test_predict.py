@@ -120,8 +120,8 @@ def test_what_extract_is_told_no_other_command_needs(bert, here):
     rows = [f"{n}^{word}^{tag}" for n, (word, tag) in enumerate(words)]
     (here / "own").mkdir()
     for split in ("train", "dev"):
-        (here / "own" / f"{split}.csv").write_text("\n".join(["key^word^tag", *rows]), "cp1251")
-    options = ("--sentences", "key", "--separator", "^", "--encoding", "cp1251", "--text", "word")
+        (here / "own" / f"{split}.csv").write_text("\n".join(["key^word^tag", *rows]))
+    options = ("--sentences", "key", "--separator", "^", "--text", "word")
     dry = done("extract", bert, "own", *options, "--label", "tag", "--dry-run", "--json").rows
     assert [row["examples"] for row in dry] == [3, 3]
     done("extract", bert, "own", *options, "--label", "tag", *FLOAT32)

@@ -106,7 +106,7 @@ def test_the_help_of_a_sweep_names_the_options_that_may_have_several_values():
     (line,) = (line for line in sweep.__doc__.splitlines() if "Lists may" in line)
     several = {name for name, field in OF_RUNS.fields.items() if "each" in field.metadata}
     named = set(re.findall(r"--([a-z0-9-]+)", line))
-    assert named == {name.replace("_", "-") for name in several | {"head", "depth"}}
+    assert named == {name.replace("_", "-") for name in several | {"head"}}
 
 
 @pytest.mark.parametrize(

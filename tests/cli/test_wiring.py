@@ -117,23 +117,24 @@ ANSWERS = {
 """What a function answers that is not the last one, or else the command ends with it."""
 
 VALUES = {
-    "array": "tokens", "best_on": "dev", "every": "2", "form": "safetensors", "head": "mean",
+    "array": "tokens", "best_on": "dev", "every": "2", "head": "mean",
     "part": "encoder", "tie": "input",
     "device_map": "auto", "decoder": "crf", "extract pooling": "first", "import pooling": "first",
     "layers": "1", "fraction": "0.5", "hold_out": "0.25", "label": "x", "select": "cv:3",
     "normalize": "layernorm", "pooling": "cls", "method": "bitfit", "seeds": "2", "shots": "3",
     "engine": "ray:gpus_per_worker=0.5", "protocol": "p32", "shard": "1/2", "split": "dev",
-    "style": "csv", "track": "wandb", "output": "figure.svg", "sort": "size", "of": "depth",
+    "style": "csv", "track": "wandb", "output": "figure.svg", "export output": "x.safetensors",
+    "sort": "size", "of": "depth",
     "dtype": "int8", "compute_dtype": "bfloat16", "format": "hdf5", "keep": "words",
     "overlong": "error", "quantize": "4bit", "special_tokens": "absent", "last_layer": "raw",
     "metric": "loss", "samples": "300", "along": "epoch", "overlay": "model", "where": "shots=8",
     "layer_ids": "0:4", "examples": "7", "tolerance": "0.02", "start": "saved", "fit": "adam",
-    "width": "3", "only": "last:2", "token_head": "max", "font_size": "9", "lr": "0.5",
+    "width": "3", "only": "last:2", "token_head": "max", "lr": "0.5",
     "skip": "blank", "control": "3", "page": "x.html", "points": "z", "point": "z",
 }  # fmt: skip
 """What is typed for an option where a number or a word does not do."""
 
-SHOWN = {"json", "style", "yes", "dry_run", "width", "title", "font_size"}
+SHOWN = {"json", "style", "yes", "dry_run", "width", "title"}
 SHOWN_BY = {"geometry": {"output"}, "overthinking": {"output"}, "lens": {"page"}}
 SHOWN_BY["exit"] = SHOWN_BY["overthinking"]
 """Options of what is printed, drawn and asked: the tests of each command type them."""

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 import probekit
 from probekit.errors import DataError, OptionError
 from probekit.features import Location
-from tests.cli.console import done, refused
+from tests.cli.console import done
 from tests.measures.test_measures import gram_cka
 from tests.planted import DIM, MODEL, TASK, plant
 
@@ -99,5 +99,3 @@ def test_it_is_printed_kept_and_drawn(root, found, tmp_path):
     assert isinstance(figure, Figure) and AFTER in figure.get_suptitle()
     (line,) = figure.axes[0].lines
     assert list(line.get_ydata()) == [one.change for one in found.layers]
-    says = "leave --sample out"
-    assert says in refused("geometry", *shared, "--sample", "50")

@@ -168,11 +168,10 @@ FAULTS: list[tuple[str, Content, str, str]] = [
     ("a.conll", "7 a O\n7 b O\n8 c O\n", "text=1", r"one sentence of 3 words, .*--sentences 0"),
     # encodings and packing
     ("a.conll", b"a O\n\n\xff O\n", "", "line 3: not UTF-8"),
-    ("a.tsv", "привет мир O\n".encode("cp1251"), "", r"a.tsv, line 1: not UTF-8 .*--encoding\.$"),
-    ("a.tsv", "Россия самое большое государство мира O\n".encode("cp1251"), "", r"may be cp1251\)"),
+    ("a.tsv", "привет мир O\n".encode("cp1251"), "", r"a.tsv, line 1: not UTF-8 .*iconv\.$"),
+    ("a.tsv", "Россия самое большое государство мира O\n".encode("cp1251"), "", r"is cp1251\."),
     ("a.tsv", "schön O\n".encode() + b"sch\xf6n O\n", "", r"a.tsv, line 2: not UTF-8"),
-    ("a.tsv", "a\tO\n".encode("utf-16-le"), "", r"a quarter of the bytes are zeros.*utf-16-le"),
-    ("a.tsv", "привет\tO\n".encode("cp1251"), "encoding=ascii", "line 1: not ascii .*--encoding"),
+    ("a.tsv", "a\tO\n".encode("utf-16-le"), "", r"a quarter of the bytes are zeros.*utf-16le"),
     ("a.conll.gz", b"a O\n", "", "a.conll.gz: not a readable gzip file"),
     ("a.parquet", "PAR1 but not really", "", r"a.parquet: not a readable Parquet file"),
     ("a.parquet", "PAR1", SENTENCE, r"a.parquet: not a readable Parquet"),
@@ -278,10 +277,6 @@ OPTIONS: list[tuple[str, Content, str, str]] = [
         for wrong in ("x", "::", "'\"'")
     ),
     ("a.jsonl", "{}\n", f"{SENTENCE} separator=;", r"--separator does not apply to .*a.jsonl"),
-    *(
-        ("a.tsv", HAT, f"encoding={wrong}", f"--encoding {wrong}: no such encoding")
-        for wrong in ("utf-99", "base64")
-    ),
 ]
 
 

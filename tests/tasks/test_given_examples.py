@@ -187,7 +187,7 @@ def test_what_is_refused_and_why(what):
         read(examples)
 
 
-@pytest.mark.parametrize("option", ["separator", "encoding", "sentences"])
+@pytest.mark.parametrize("option", ["separator", "sentences"])
 def test_options_of_files_say_nothing_here(option):
     with pytest.raises(OptionError, match=f"--{option} does not apply to examples in memory"):
         read([WORDS], **{option: ","})

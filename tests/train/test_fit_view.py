@@ -6,7 +6,7 @@ import probekit
 from probekit.features import Location, open_features
 from probekit.results import Records
 from probekit.store.entry import Entries
-from tests.base.test_markup import OURS, Read
+from tests.base.test_shown import OURS, Read
 from tests.planted import LAYERS, MODEL, TASK, plant_all
 
 

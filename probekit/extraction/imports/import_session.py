@@ -255,7 +255,6 @@ def import_states(
     text: str | None = None,
     label: str | None = None,
     separator: str | None = None,
-    encoding: str | None = None,
     sentences: str | None = None,
     skip_unlabelled: bool = False,
     skip_blank: bool = False,
@@ -290,7 +289,6 @@ def import_states(
         text: for the user's own data, name or index of the text column.
         label: for the user's own data, name or index of the label column.
         separator: for the user's own tables, what divides the columns.
-        encoding: for the user's own text files, their encoding.
         sentences: for the user's own tables of words, the column of sentence ids.
         skip_unlabelled: for the user's own data, leave out texts without a label.
         skip_blank: for the user's own data, leave out rows without text.
@@ -303,7 +301,7 @@ def import_states(
         ProbekitError: anything that the user can mend; see ``probekit.errors``.
     """
     text_options = TextOptions(
-        kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
+        kind=kind, text=text, separator=separator, sentences=sentences,
         skip_unlabelled=skip_unlabelled, skip_blank=skip_blank,
     )  # fmt: skip
     wanted, (called, in_memory) = options or ImportOptions(), as_named(model, tokenizer, name)

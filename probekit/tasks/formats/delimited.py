@@ -51,7 +51,7 @@ def load_table(path: File, choice: Choice) -> Fields:
         OptionError: it is not clear what divides its columns.
     """
     of_words = choice.of_kind.per == "word"
-    lines = own_lines(path, choice.encoding)
+    lines = own_lines(path)
     mark = _chosen_separator(choice)
     if format_of(path) == ".csv":
         rows = _csv_rows(path, lines, mark, long=not of_words)

@@ -94,10 +94,8 @@ File = Path | FilePart
 """What a format's reader takes."""
 
 
-def is_wide(path: Path, encoding: str | None) -> bool:
+def is_wide(path: Path) -> bool:
     """Say whether a line feed of a text file takes more than one byte, as in UTF-16."""
-    if encoding is not None:
-        return "\n".encode(encoding).removeprefix(codecs.BOM_UTF8) != b"\n"
     with path.open("rb") as file:
         return file.read(4).startswith(_WIDE)
 

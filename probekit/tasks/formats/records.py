@@ -38,7 +38,7 @@ def load_jsonl(path: File, choice: Choice) -> Fields:
     Raises:
         DataError: a line that is no JSON object.
     """
-    numbered = enumerate(own_lines(path, choice.encoding), start=1)
+    numbered = enumerate(own_lines(path), start=1)
     lines = [(number, line) for number, line in numbered if line.strip(" \t")]
     return _of_objects(path, [(n, _decoded(_DECODER.decode, path, n, line)) for n, line in lines])
 
@@ -52,7 +52,7 @@ def load_json(path: File, choice: Choice) -> Fields:
     Raises:
         DataError: it holds something else.
     """
-    values = list(_values("\n".join(own_lines(path, choice.encoding)), path))
+    values = list(_values("\n".join(own_lines(path)), path))
     first = values[0][1] if len(values) == 1 else None
     if isinstance(first, list):
         return _of_objects(path, [*enumerate(first, start=1)], unit="row")

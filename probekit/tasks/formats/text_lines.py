@@ -1,7 +1,6 @@
 """The lines of a text file, and what the name of one says: format, split and shard.
 
-Published files are UTF-8. Those of the user have the encoding that he says, else UTF-8, else what
-is recognised.
+Published files are UTF-8. Those of the user are UTF-8, or what is recognised.
 
 The format of "Train.CSV.gz" is ".csv". A split has a file, or shards as the Hub names them.
 """
@@ -16,7 +15,7 @@ from probekit.base.fingerprint import parse_json
 from probekit.base.kinds import ALIASES, SPLITS
 from probekit.base.notices import human_list, warn_once
 from probekit.base.packed_files import unpack_gzip
-from probekit.errors import DataError, MissingFileError, OptionError
+from probekit.errors import DataError, MissingFileError
 from probekit.tasks.formats.file_parts import File
 
 logger = logging.getLogger(__name__)
@@ -260,30 +259,28 @@ def read_lines(path: Path) -> list[str]:
     return decode_lines(read_bytes(path), str(path))
 
 
-def own_lines(path: File, encoding: str | None) -> list[str]:
+def own_lines(path: File) -> list[str]:
     """Return the lines of the user's own text file, ``.gz`` or not, as ``read_lines`` does.
 
-    Without an encoding, UTF-16 and UTF-32 are known by their byte order mark, and what is not UTF-8
-    is taken for cp1252 where charset-normalizer finds that it reads as text. Both are said.
+    UTF-16 and UTF-32 are known by their byte order mark, and what is not UTF-8 is taken for cp1252
+    where charset-normalizer finds that it reads as text. Both are said.
 
     Raises:
         MissingFileError: there is no such file.
-        DataError: it is a folder, or not of that encoding; the message gives the line, and the
+        DataError: it is a folder, or of another encoding; the message gives the line, and the
             encoding that charset-normalizer finds most probable.
-        OptionError: ``encoding`` names none.
     """
     raw = read_bytes(path)
-    if encoding is not None:
-        return decode_lines(raw, str(path), known_encoding(encoding))
     recognised = _recognise(raw)
     if recognised is not None:
         warn_once(
-            logger, f"{path}: read as {recognised}, not UTF-8. If that is wrong, give --encoding."
+            logger,
+            f"{path}: read as {recognised}, not UTF-8. If that is wrong, convert it with iconv.",
         )
     elif raw.count(0) > len(raw) / 4:  # letters of UTF-16 are half zeros
         raise DataError(
-            f"{path}: a quarter of the bytes are zeros; if this is UTF-16, give --encoding "
-            "utf-16-le (or utf-16-be)."
+            f"{path}: a quarter of the bytes are zeros; if this is UTF-16, convert it: iconv -f "
+            "utf-16le -t utf-8 (or utf-16be)."
         )
     return decode_lines(raw, str(path), recognised or UTF_8)
 
@@ -309,28 +306,26 @@ def read_bytes(path: File) -> bytes:
         raise DataError(f"{path}: {error}.") from error
 
 
-def decode_lines(raw: bytes, where: str, encoding: str | None = None) -> list[str]:
+def decode_lines(raw: bytes, where: str, encoding: str = UTF_8) -> list[str]:
     """Return the lines of encoded text as ``read_lines`` does.
 
     Args:
         raw: the bytes.
         where: what they are, for the message.
-        encoding: a name that Python knows; None is UTF-8, which the user cannot choose.
+        encoding: a name that Python knows.
 
     Raises:
         DataError: they are not of that encoding; the message gives the line.
     """
     try:
-        text = raw.decode(encoding or UTF_8)
+        text = raw.decode(encoding)
     except UnicodeDecodeError as error:
-        line = raw[: error.start].decode(encoding or UTF_8, "ignore").count("\n") + 1
-        name = "UTF-8" if encoding in (None, UTF_8) else encoding
-        remedy = "convert it to UTF-8" if encoding is None else "name the encoding with --encoding"
-        likely = _most_probable(raw) if encoding == UTF_8 else None
-        hint = f" (it may be {likely})" if likely else ""
+        line = raw[: error.start].decode(encoding, "ignore").count("\n") + 1
+        likely = _most_probable(raw)
+        hint = f" -f {likely} -t utf-8, if it is {likely}" if likely else ""
         raise DataError(
-            f"{where}, line {line}: not {name} ({error.reason}, byte 0x{raw[error.start]:02x}); "
-            f"{remedy}{hint}."
+            f"{where}, line {line}: not {'UTF-8' if encoding == UTF_8 else encoding} "
+            f"({error.reason}, byte 0x{raw[error.start]:02x}); convert it with iconv{hint}."
         ) from error
     lines = text.split("\n" if "\n" in text else "\r")
     if lines[-1] == "":
@@ -350,23 +345,6 @@ def tab_cells(path: Path, number: int, line: str, width: int) -> list[str]:
             f"{path}, line {number}: expected {width} TAB-separated columns, found {len(cells)}."
         )
     return cells
-
-
-def known_encoding(wanted: str) -> str:
-    """Return the encoding that a name means; UTF-8 comes with or without its mark.
-
-    Raises:
-        OptionError: it names none.
-    """
-    try:
-        codec = codecs.lookup(wanted)
-        "".encode(wanted)
-    except (LookupError, ValueError) as error:
-        raise OptionError(
-            f"--encoding {wanted}: no such encoding; write utf-8, cp1252, utf-16 or another that "
-            "Python knows."
-        ) from error
-    return UTF_8 if codec.name == "utf-8" else codec.name
 
 
 def _recognise(raw: bytes) -> str | None:

@@ -110,7 +110,7 @@ class LiveModel:
             raise OptionError(
                 f"--method {method} of {name} needs {human_bytes(needed)} of memory beside the "
                 f"model, for gradients and optimizer, and only {human_bytes(free)} are free on "
-                f"{device}. Give a method that trains less (lora, bitfit), or --depth."
+                f"{device}. Give a method that trains less (lora, bitfit), or fewer --layers."
             )
         few = " So few steps hardly train a model: see --epochs." if n_steps < _FEW_STEPS else ""
         logger.info(

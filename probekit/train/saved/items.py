@@ -10,13 +10,7 @@ from probekit.base.kinds import KINDS, Kind
 from probekit.errors import DataError, OptionError
 from probekit.tasks import Example, TextOptions
 from probekit.tasks.assemble import check_text
-from probekit.tasks.formats.text_lines import (
-    RUNNING,
-    decode_lines,
-    format_of,
-    known_encoding,
-    read_bytes,
-)
+from probekit.tasks.formats.text_lines import RUNNING, decode_lines, format_of, read_bytes
 from probekit.tasks.formats.word_columns import DOCUMENT_START
 from probekit.tasks.sentences import Sentence
 from probekit.tasks.task import Choice
@@ -148,15 +142,15 @@ def line_items(raw: bytes, where: str, head: TrainedHead, options: TextOptions) 
         raw: the text, encoded.
         where: what it is, for messages.
         head: what labels it.
-        options: how it is encoded; UTF-8 if they do not say.
+        options: what was typed of it.
 
     Raises:
-        DataError: it is not of that encoding, is no text of the kind that the head reads, or is
+        DataError: it is not UTF-8, is no text of the kind that the head reads, or is
             JSON or a CoNLL file.
         OptionError: an option is for columns.
     """
     options.refuse(COLUMNS, f"{where}, which has a text per line")
-    lines = decode_lines(raw, where, options.encoding and known_encoding(options.encoding))
+    lines = decode_lines(raw, where)
     filled = [line for line in lines if line.strip()]
     if filled and all(line.startswith("{") and line.rstrip().endswith("}") for line in filled):
         raise DataError(f"{where} holds JSON objects, but plain text is expected; name it .jsonl.")

@@ -387,7 +387,7 @@ def _check_stored(layers: tuple[int, ...], head: HeadSpec, splits: Splits, array
             layers_option = " (--layers 0:)" if array == TOKENS else ""
             remedy = f"Extract with all layers{layers_option}, or choose others with --layers."
             if head.reads == "tokens":
-                remedy = "Leave out --depth and --layers."
+                remedy = "Use train or sweep, without --layers."
             if splits.point != STREAM and absent == [0]:
                 remedy = NO_BLOCK
             raise OptionError(

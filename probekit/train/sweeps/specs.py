@@ -315,10 +315,10 @@ def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, 
     if spec.depth is not None:
         if spec.depth > n_blocks:
             raise OptionError(
-                f"--depth {spec.depth}: this model has {n_blocks} blocks; give 0 to {n_blocks}."
+                f"depth {spec.depth}: this model has {n_blocks} blocks; give 0 to {n_blocks}."
             )
         if spec.layers is not None and min(layers) > spec.depth:
-            raise OptionError(f"--depth {spec.depth} leaves none of --layers {spec.layers}.")
+            raise OptionError(f"depth {spec.depth} leaves none of --layers {spec.layers}.")
         layers = up_to_depth(layers, spec.depth)
     if not (numbers := point.layers(layers)):
         raise OptionError(f"--point {spec.point}: {NO_BLOCK}")

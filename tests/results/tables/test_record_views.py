@@ -16,7 +16,7 @@ from probekit.results.comparison import (
 from probekit.results.layer_geometry import Geometry, LayerGeometry, MassiveChannel
 from probekit.results.summaries.typeset import STYLES, Column, Table
 from probekit.results.tables import depth_table, score_table, summarise, table
-from tests.base.test_markup import OURS, Read
+from tests.base.test_shown import OURS, Read
 from tests.results.comparison.files import add_run, classes
 from tests.results.samples import make_record
 

@@ -181,8 +181,8 @@ def test_what_cannot_be_run_is_refused_before_training(swept, tmp_path):
         swept([SHORT], save=tmp_path / "file/head")
     refused = {
         r"31 x 2 classes = 62 .* holds 60; .* K here is 30": {"shots": 31},
-        "--depth 4: this model has 3 blocks": {"depth": 4},
-        "--depth 1 leaves none of --layers 2:4": {"layers": "2:4", "depth": 1},
+        "depth 4: this model has 3 blocks": {"depth": 4},
+        "depth 1 leaves none of --layers 2:4": {"layers": "2:4", "depth": 1},
     }
     for message, options in refused.items():
         with pytest.raises(OptionError, match=message):

@@ -259,7 +259,6 @@ class EntryBuilder:
         """
         with storage_errors(self.partial, self.nbytes_left):
             self._writer.sync()
-            self._writer.close()
             places = self._places().values()
             if self._outlines is None:
                 check_laid(self.partial, places)
@@ -327,13 +326,11 @@ class EntryBuilder:
 
     def discard(self) -> None:
         """Stop building and remove what was built: it can never become an entry."""
-        self._writer.close()
         remove_path(self.partial)
         self.close()
 
     def close(self) -> None:
         """Stop building, keep what is done, and give the lock back."""
-        self._writer.close()
         self._lock.release()
 
     def __enter__(self) -> Self:

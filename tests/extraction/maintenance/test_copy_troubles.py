@@ -20,6 +20,7 @@ from probekit.extraction.maintenance import (
     plan_conversion,
     select_sources,
 )
+from probekit.store.backends import ChunkWriter
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry, list_entries
 from probekit.store.lock import EntryLock
@@ -122,14 +123,12 @@ def test_a_torn_destination_is_written_again(cache, tmp_path):
 
 
 def test_a_disk_that_keeps_something_else_is_told_of(cache, tmp_path, monkeypatch):
-    from probekit.store.backends.zarr_folder import _ZarrWriter
-
-    write = _ZarrWriter.write
+    write = ChunkWriter.write
 
     def forgets(writer, array, row_chunk, layer_index, data):
         write(writer, array, row_chunk, layer_index, data * (row_chunk != 1))
 
-    monkeypatch.setattr(_ZarrWriter, "write", forgets)
+    monkeypatch.setattr(ChunkWriter, "write", forgets)
     with pytest.raises(StorageError, match=r"row chunk 1.*the disk loses data"):
         EntryCopy.of(entry_in(cache), tmp_path / "to").apply()
 

@@ -4,8 +4,7 @@ import json
 from dataclasses import replace
 
 from probekit.exchange import Push
-from probekit.exchange.croissant import write_croissant
-from probekit.exchange.dataset_card import CardEntry
+from probekit.exchange.dataset_card import CardEntry, write_croissant
 from tests.exchange.conftest import URL, push, stored
 from tests.exchange.test_withheld_text import all_values
 from tests.extraction.corpus import WORDS

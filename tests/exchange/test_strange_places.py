@@ -19,8 +19,8 @@ from probekit.errors import (
     UnknownNameError,
 )
 from probekit.exchange import Pull, Push
+from probekit.exchange.hub_remote import remote_at
 from probekit.exchange.remote_entry import folder_of
-from probekit.exchange.remotes import remote_at
 from probekit.store.files import checksum
 from probekit.store.labels import labels_of
 from tests.exchange.conftest import REAL_BUCKET, REPO, URL, pull, push, stored

@@ -9,7 +9,7 @@ import torch
 
 from probekit.errors import DataError, EntryError, OptionError
 from probekit.exchange import Pull, Push, TextSource, remotes
-from probekit.exchange.dataset_card import restore, withhold
+from probekit.exchange.remote_entry import restore, withhold
 from probekit.extraction.maintenance import EntryCopy, Reduction, check_chunks
 from probekit.store.files import checksum
 from probekit.store.labels import label_columns, labels_for, read_labels

@@ -60,7 +60,7 @@ class WritingContract(Backed):
             synthetic.write(builder, [2, 3])
         files = sorted(file for file in builder.partial.rglob("*") if file.is_file())
         chunks = [file for file in files if file.name.startswith("c.")]
-        places = [builder._backend.places(builder._store, plain) for plain in builder._plain]
+        places = builder._writer.places.values()
         alone = {Path(name) for place in places if place.tail is not None for name in place.files}
         tears = itertools.cycle(["emptied", "zeroed", "gone", "cut", "zeroed"])
         for file, tear in zip([f for f in files if f not in chunks[1:-1]] * 2, tears, strict=False):

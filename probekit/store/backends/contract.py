@@ -62,9 +62,9 @@ class ChunkWriter:
     """Writes whole chunks into allocated arrays, of several threads at a time."""
 
     def __init__(self, path: Path, places: Iterable[ChunkPlaces]) -> None:
-        """Keep the store's path, and where the chunks of its arrays lie."""
+        """Keep the store's path, and where the chunks of its arrays lie, by the arrays' names."""
         self._path, self._files = path, WholeFiles()
-        self._places = {chunks.array.name: chunks for chunks in places}
+        self.places = {chunks.array.name: chunks for chunks in places}
 
     def write(self, array: PlainArray, row_chunk: int, layer_index: int, data: np.ndarray) -> None:
         """Write one whole chunk and wait until its bytes are on the disk.
@@ -75,7 +75,7 @@ class ChunkWriter:
         Raises:
             OSError: the file system refuses.
         """
-        places, at = self._places[array.name], (row_chunk, layer_index)
+        places, at = self.places[array.name], (row_chunk, layer_index)
         file, offset = Path(places.files[places.file_index[at]]), int(places.offsets[at])
         alone = places.tail == b""
         self._files.write(file, data.data, at=None if alone else offset)
@@ -86,7 +86,7 @@ class ChunkWriter:
         """Put on the disk what `write` did not: what `create` made, and the names of chunks."""
         of_chunks = {
             file
-            for places in self._places.values()
+            for places in self.places.values()
             if places.tail is not None
             for file in places.files
         }

@@ -86,10 +86,8 @@ def test_names_that_are_no_entry(there, cache, tmp_path):
 
 def test_newer_entries(entry, there, cache):
     file = entry / "manifest.json"
-    good = file.read_text()
-    file.write_text(json.dumps(json.loads(good) | {"format_version": 3}))
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"format_version": 3}))
     assert "format version 3, this probekit reads" in refused(there, cache, EntryVersionError)
-    file.write_text(good)
 
 
 def test_files_that_are_missing_or_short(entry, there, cache, monkeypatch):

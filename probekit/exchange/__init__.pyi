@@ -1,3 +1,3 @@
-from .dataset_card import TextSource as TextSource
 from .pulling import Pull as Pull
+from .pulling import TextSource as TextSource
 from .pushing import Push as Push

@@ -1,32 +1,22 @@
-"""What goes with a pushed entry: the card of its data set, and its files without the text."""
+"""What goes with pushed entries: the card of their data set, and the same for programs.
 
+The metadata for programs are Croissant 1.0, with its responsible-AI fields.
+"""
+
+import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
-import pyarrow as pa
+from typing import Any
 
 from probekit.base.kinds import KINDS
 from probekit.base.markup import card_table, card_text, is_place, written_card
 from probekit.base.notices import human_bytes
-from probekit.base.numbers import bounds_of
-from probekit.base.registry import argument, choose
-from probekit.errors import DataError, EntryError, OptionError
+from probekit.base.registry import argument
 from probekit.results.summaries.wording import layers_text
-from probekit.store.backends.contract import REMEDY
-from probekit.store.files import checksum
+from probekit.store.layout import EXAMPLES
 from probekit.store.manifest import Manifest
-from probekit.store.tables import (
-    EXAMPLE_SCHEMA,
-    OPTIONAL_SCHEMA,
-    ExampleTable,
-    read_table,
-    table_bytes,
-)
-from probekit.tasks import TASKS, Example, Split, Task, TextOptions, get_task
 
 _LICENCE = """\
 Hidden states are made from a text by a model. probekit does not know the licence of either: \
@@ -95,7 +85,7 @@ def write_card(url: str, entries: Sequence[CardEntry], before: str | None = None
     """
     from huggingface_hub import DatasetCardData
 
-    models = dict.fromkeys(str(model_of(entry.manifest)["name"]) for entry in entries)
+    models = dict.fromkeys(_model_name(entry.manifest) for entry in entries)
     data = DatasetCardData(
         license="unknown",
         pretty_name=f"Hidden states of {', '.join(models)}",
@@ -107,8 +97,7 @@ def write_card(url: str, entries: Sequence[CardEntry], before: str | None = None
 
 def _section(url: str, entries: Sequence[CardEntry]) -> list[str]:
     first = entries[0].manifest
-    model, task = model_of(first), " ".join(first.task.split())
-    names = entries[0].folder.split("/")[0], task
+    names = entries[0].folder.split("/")[0], " ".join(first.task.split())
     words = shlex.join(map(argument, names))  # for a shell, of a stranger's
     array = first.arrays[0]
     some = ",".join(map(str, sorted({array.layers[len(array.layers) // 2], array.layers[-1]})))
@@ -119,11 +108,11 @@ def _section(url: str, entries: Sequence[CardEntry]) -> list[str]:
         text = f"{text} {_WITHOUT_TEXT.format(which=which)}".strip()
     data = " --data PATH" if left_out else ""
     return [
-        f"# Hidden states of {card_text(str(model['name']))}",
+        f"# Hidden states of {card_text(_model_name(first))}",
         "",
         ENTRIES,
         "",
-        card_table(["", ""], [[k, v] for k, v in about(first).items()]),
+        card_table(["", ""], [[k, v] for k, v in _about(first).items()]),
         "",
         card_table(HEADINGS, [entry.row for entry in entries]),
         "",
@@ -144,14 +133,14 @@ def _section(url: str, entries: Sequence[CardEntry]) -> list[str]:
     ]
 
 
-def about(manifest: Manifest) -> dict[str, str]:
+def _about(manifest: Manifest) -> dict[str, str]:
     """Return what all entries of a repository share, as a rule: those of the first."""
-    model = model_of(manifest)
+    revision = manifest.model_info.get("revision")
     origin = manifest.origin if manifest.origin.startswith("hub:") else ""
     kind = f" ({manifest.kind})" if manifest.kind in KINDS else ""
     last = "after the final norm" if manifest.final_norm else "as the last block left it"
     return {
-        "model": f"{model['name']}" + (f", revision {model['revision']}" * bool(model["revision"])),
+        "model": _model_name(manifest) + (f", revision {revision}" if revision else ""),
         "weights": str(manifest.request["model"].get("weights", "unknown")),
         "text": f"{manifest.task}{kind}" + (f", {origin}" if origin else ""),
         "computed in": manifest.compute_dtype,
@@ -159,144 +148,112 @@ def about(manifest: Manifest) -> dict[str, str]:
     }
 
 
-def model_of(manifest: Manifest) -> Mapping[str, object]:
-    """Return name and revision of a model; a name that is a path on a disk is told by its end."""
-    info = manifest.model_info
-    name = str(info.get("name", manifest.model))
-    return {"name": manifest.model if is_place(name) else name, "revision": info.get("revision")}
+def _model_name(manifest: Manifest) -> str:
+    """Return the name of a model; one that is a path on a disk is told by its end."""
+    name = str(manifest.model_info.get("name", manifest.model))
+    return manifest.model if is_place(name) else name
 
 
-_TEXT_COLUMNS = ("id", "words", "text", "text_pair", "subwords")
-"""Columns that are the text, or say it: subwords are numbers in a vocabulary that anybody has."""
-
-UNKNOWN = -1
-"""What stands for a subword that was not pushed."""
-
-_WITHHELD_NAME = re.compile(r"withheld-([0-9a-f]{32})\.parquet")
-
-
-def withheld_sum(name: str) -> str | None:
-    """Return the checksum in the name of a table without its text; None for any other file."""
-    match = _WITHHELD_NAME.fullmatch(name)
-    return None if match is None else match[1]
-
-
-def withhold(table: pa.Table, manifest: Manifest) -> tuple[str, bytes]:
-    """Return an example table without its text as a file: its name and its bytes.
-
-    Raises:
-        OptionError: the labels are the text, as in language modelling.
-    """
-    if choose("kind", manifest.kind, KINDS).targets == "vocabulary":
-        raise OptionError(
-            f"{manifest.task} {manifest.split}: the labels of language modelling are the text, so "
-            "this entry cannot be pushed with --no-text."
-        )
-    left = table_bytes(table.drop_columns([n for n in _TEXT_COLUMNS if n in table.column_names]))
-    return f"withheld-{checksum(left)}.parquet", left
+CROISSANT = "croissant.json"
+_SPEC = "http://mlcommons.org/croissant/"
+_TERMS = (
+    *("citeAs", "column", "equivalentProperty", "extract", "field", "fileObject", "fileProperty"),
+    *("fileSet", "format", "includes", "isLiveDataset", "jsonPath", "key", "md5", "parentField"),
+    *("path", "recordSet", "references", "regex", "repeated", "replace", "samplingRate"),
+    *("separator", "source", "subField", "transform"),
+)
+_CONTEXT = {
+    **{"@language": "en", "@vocab": "https://schema.org/", "sc": "https://schema.org/"},
+    **{"cr": _SPEC, "rai": f"{_SPEC}RAI/", "dct": "http://purl.org/dc/terms/"},
+    **{name: f"cr:{name}" for name in _TERMS},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    **{name: {"@id": f"cr:{name}", "@type": "@json"} for name in ("data", "examples")},
+    "conformsTo": "dct:conformsTo",
+}
+_STATES = {"zarr": "features.zarr/**", "hdf5": "features.h5"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextSource(TextOptions):
-    """Where whoever pulls has the text, and how it is read.
-
-    Attributes:
-        data: folder with the task's published files, or path of the user's own data; None reads a
-            task of probekit's from where it is published.
-        label: for the user's own data, the label column.
-    """
-
-    data: Path | None = None
-    label: str | None = None
-
-    def read(self, manifest: Manifest) -> tuple[Split, Task]:
-        """Return the split whose text an entry is of, and its task.
-
-        Raises:
-            OptionError: the text is the user's own, and ``data`` does not say where it lies.
-            DataError: it is another text.
-        """
-        name, split = manifest.task, manifest.split
-        if name.partition("/")[0] in TASKS:
-            task, data = get_task(name, TextOptions(**self.given), self.label), self.data
-        elif self.data is None:
-            raise OptionError(
-                f"{name} {split} was pushed without its text, so say where you have it: --data "
-                "PATH."
-            )
-        else:
-            options = self.or_as({"kind": manifest.kind, **(manifest.read or {})})
-            task, data = get_task(str(self.data), options, self.label), None
-        fresh = task.read(split, data).first(manifest.limit)
-        return check_text(fresh, manifest), task
-
-
-def check_text(split: Split, manifest: Manifest) -> Split:
-    """Return a split, if an entry is of its text.
-
-    Raises:
-        DataError: it is of another one.
-    """
-    expected, fingerprint = manifest.request["text"], split.text_fingerprint()
-    if fingerprint != expected:
-        count, held = manifest.counts["examples"], len(split.examples)
-        differs = f"{held:,} examples, not {count:,}" if held != count else "as many, other ones"
-        raise DataError(
-            f"{split.origin}, split {split.name!r}, is not the text of {manifest.task} "
-            f"{manifest.split}: expected fingerprint {expected[:8]}, found {fingerprint[:8]} "
-            f"({differs}). Give the same files, read in the same way: ids and words count, labels "
-            "do not."
-        )
-    return split
-
-
-def restore(file: Path, split: Split, rows: Mapping[str, int]) -> ExampleTable:
-    """Read an example table, and put the text of a split back.
+def write_croissant(url: str, entries: Sequence[CardEntry], card: str) -> str:
+    """Return the metadata of a repository of the Hub as JSON.
 
     Args:
-        file: a table as `withhold` leaves it, from anybody.
-        split: of the entry's text (`check_text`).
-        rows: how many the entry's arrays have.
-
-    Raises:
-        EntryError: it is damaged, or does not tell of these examples.
+        url: of the repository, as `pull` takes it.
+        entries: all that it holds.
+        card: its card, in whose head its owner names the licence.
     """
-    if checksum(file.read_bytes()) != withheld_sum(file.name):
-        raise EntryError(f"{file} has changed since it was written. {REMEDY}")
-    needed, optional = (
-        pa.schema([item for item in schema if item.name not in _TEXT_COLUMNS])
-        for schema in (EXAMPLE_SCHEMA, OPTIONAL_SCHEMA)
-    )
-    table, examples = read_table(file, needed, optional), split.examples
-    if len(table) != len(examples):
-        raise EntryError(f"{file} does not describe the {len(examples):,} examples of its text.")
-    counts = [len(example.words) for example in examples]
-    if any(counts) and table["n_rows"].to_pylist() != counts:
-        raise EntryError(f"{file} does not match the words of its text.")
-    columns = {name: table[name].combine_chunks() for name in table.column_names} | {
-        "id": [example.id for example in examples],
-        "words": [list(example.words) for example in examples],
-        "subwords": _unknown_subwords(table),
-        **_texts(examples),
+    address = url.replace("hf://", "https://huggingface.co/").replace("@", "/tree/")
+    licence = re.match(r"---\n(?:(?!---).*\n)*?license: *(.+)\n", card)
+    repository = {
+        **_node("cr:FileObject", "repository", "The repository of the data set"),
+        **{"contentUrl": address, "encodingFormat": "git+https"},
+        "sha256": "https://github.com/mlcommons/croissant/issues/80",  # the Hub's own has that too
     }
-    restored = ExampleTable.from_columns(columns)
-    restored.check(rows, str(file))
-    return restored
+    known = {} if licence is None or licence[1] == "unknown" else {"license": licence[1]}
+    metadata = {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": [f"{_SPEC}1.0", f"{_SPEC}RAI/1.0"],
+        "name": f"Hidden states of {_model_name(entries[0].manifest)}",
+        "description": f"{ENTRIES} {LAYERS}",
+        "url": address,
+        **known,
+        **_responsible(entries),
+        "distribution": [repository, *(part for entry in entries for part in _files(entry))],
+        "recordSet": [_records(entry) for entry in entries],
+    }
+    return json.dumps(metadata, indent=1, ensure_ascii=False) + "\n"
 
 
-def _texts(examples: Sequence[Example]) -> dict[str, list[str | None]]:
-    columns = {
-        "text": [example.text for example in examples],
-        "text_pair": [example.text_pair for example in examples],
-    }
+def _responsible(entries: Sequence[CardEntry]) -> dict[str, Any]:
+    facts = [f"{name}: {value}" for name, value in _about(entries[0].manifest).items()]
+    withheld = sorted({entry.manifest.split for entry in entries if not entry.text})
+    kinds = dict.fromkeys(f"{entry.manifest.task} ({entry.manifest.kind})" for entry in entries)
+    left_out = f" They were left out of {', '.join(withheld)}." if withheld else ""
     return {
-        name: texts for name, texts in columns.items() if any(text is not None for text in texts)
+        "rai:dataCollection": f"A frozen model was run over a text. {'; '.join(facts)}",
+        "rai:dataCollectionType": "Secondary data analysis",
+        "rai:dataPreprocessingProtocol": f"{LAYERS} Rows are stored in the dtype of each entry.",
+        "rai:dataAnnotationProtocol": "Labels are those that the text came with: "
+        f"{', '.join(kinds)}.{left_out}",
+        "rai:dataLimitations": "States tell of this model and this text alone; dtypes round them.",
+        "rai:personalSensitiveInformation": REVEALED,
+        "rai:dataUseCases": "Training and comparing fusion heads and probes.",
     }
 
 
-def _unknown_subwords(table: pa.Table) -> pa.Array:
-    """Return a list of `UNKNOWN` for every example, as long as its list of words of subwords."""
-    owners = table["word_map"].combine_chunks()
-    lengths = owners.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-    ids = np.full(int(lengths.sum()), UNKNOWN, np.int32)
-    return pa.ListArray.from_arrays(pa.array(bounds_of(lengths).astype(np.int32)), pa.array(ids))
+def _files(entry: CardEntry) -> list[dict[str, Any]]:
+    backend = entry.manifest.backend
+    shape = "; ".join(f"{name}: {cell}" for name, cell in zip(HEADINGS, entry.row, strict=True))
+    table = EXAMPLES if entry.text else "withheld-*.parquet"
+    each = (
+        ("states", f"Hidden states. {shape}", _STATES[backend], backend),
+        ("table", "Where the rows of each example lie", table, "parquet"),
+    )
+    return [
+        {
+            **_node("cr:FileSet", f"{entry.folder}/{name}", text),
+            **{"containedIn": {"@id": "repository"}, "encodingFormat": f"application/x-{form}"},
+            "includes": f"{entry.folder}/{pattern}",
+        }
+        for name, text, pattern, form in each
+    ]
+
+
+def _records(entry: CardEntry) -> dict[str, Any]:
+    columns = [("row_start", "sc:Integer"), ("n_rows", "sc:Integer")]
+    columns += [("id", "sc:Text"), ("words", "sc:Text")] if entry.text else []
+    table = {"fileSet": {"@id": f"{entry.folder}/table"}}
+    name = f"{entry.folder}/examples"
+    fields = [
+        {
+            **_node("cr:Field", f"{name}/{column}", f"{column} of an example"),
+            **{"dataType": kind, "source": {**table, "extract": {"column": column}}},
+            **({"repeated": True} if column == "words" else {}),
+        }
+        for column, kind in columns
+    ]
+    return {**_node("cr:RecordSet", name, "The examples of an entry"), "field": fields}
+
+
+def _node(kind: str, name: str, description: str) -> dict[str, Any]:
+    return {"@type": kind, "@id": name, "name": name, "description": description}

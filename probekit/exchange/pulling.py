@@ -3,57 +3,69 @@
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from probekit.base.registry import PathName, choose
 from probekit.base.replacing import scratch
-from probekit.errors import EntryError, OptionError
-from probekit.exchange.contract import Remote
-from probekit.exchange.dataset_card import TextSource
+from probekit.errors import DataError, EntryError, OptionError
+from probekit.exchange.hub_remote import remote_at
 from probekit.exchange.remote_entry import RemoteEntry, entry_folders
-from probekit.exchange.remotes import remote_at
+from probekit.exchange.remotes import Remote
 from probekit.extraction.drafting import write_split_labels
-from probekit.extraction.maintenance.entry_copy import PULL, Destination, EntryCopy
-from probekit.extraction.maintenance.parts import CopiedRows, asked_arrays, part_manifest
+from probekit.extraction.maintenance.entry_copy import PULL, EntryCopy
 from probekit.store.entry import Entries
 from probekit.store.files import check_room, typed_path
 from probekit.store.layout import split_and_key
-from probekit.tasks import Split, Task
+from probekit.store.manifest import Manifest
+from probekit.tasks import TASKS, Split, Task, TextOptions, get_task
 
 
-@dataclass(frozen=True)
-class PulledEntry:
-    """An entry at a place, or a part of it, and where that is to lie.
+@dataclass(frozen=True, kw_only=True)
+class TextSource(TextOptions):
+    """Where whoever pulls has the text, and how it is read.
 
     Attributes:
-        entry: the entry there.
-        copy: of what is wanted of it.
+        data: folder with the task's published files, or path of the user's own data; None reads a
+            task of probekit's from where it is published.
+        label: for the user's own data, the label column.
     """
 
-    entry: RemoteEntry
-    copy: EntryCopy
+    data: Path | None = None
+    label: str | None = None
 
-    @classmethod
-    def of(
-        cls, entry: RemoteEntry, root: Path, layers: str | None, arrays: Collection[str]
-    ) -> "PulledEntry":
-        """Plan it; errors as of `EntryCopy.of`."""
-        manifest = part_manifest(entry.manifest, asked_arrays(entry.manifest, layers, arrays))
-        if entry.withheld:  # with its text it has other files than the one that was pushed
-            manifest = replace(manifest, files={})
-        to = Destination.of(root, entry.path, manifest.key, overwrite=False)
-        return cls(entry, EntryCopy(entry, manifest, CopiedRows(entry, manifest), to, PULL))
+    def read(self, manifest: Manifest) -> tuple[Split, Task]:
+        """Return the split whose text an entry is of, and its task.
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that are read; none of an entry that is there already."""
-        return 0 if self.copy.destination.there else self.copy.nbytes + self.entry.small_nbytes
-
-    def text(self, source: TextSource) -> tuple[Split, Task] | None:
-        """Read the text of an entry that was pushed without; None where none is needed."""
-        there = self.copy.destination.there and source.data is None
-        return source.read(self.entry.manifest) if self.entry.withheld and not there else None
+        Raises:
+            OptionError: the text is the user's own, and ``data`` does not say where it lies.
+            DataError: it is another text.
+        """
+        name, split = manifest.task, manifest.split
+        if name.partition("/")[0] in TASKS:
+            task, data = get_task(name, TextOptions(**self.given), self.label), self.data
+        elif self.data is None:
+            raise OptionError(
+                f"{name} {split} was pushed without its text, so say where you have it: --data "
+                "PATH."
+            )
+        else:
+            options = self.or_as({"kind": manifest.kind, **(manifest.read or {})})
+            task, data = get_task(str(self.data), options, self.label), None
+        fresh = task.read(split, data).first(manifest.limit)
+        expected, fingerprint = manifest.request["text"], fresh.text_fingerprint()
+        if fingerprint != expected:
+            count, held = manifest.counts["examples"], len(fresh.examples)
+            differs = (
+                f"{held:,} examples, not {count:,}" if held != count else "as many, other ones"
+            )
+            raise DataError(
+                f"{fresh.origin}, split {fresh.name!r}, is not the text of {manifest.task} "
+                f"{manifest.split}: expected fingerprint {expected[:8]}, found {fingerprint[:8]} "
+                f"({differs}). Give the same files, read in the same way: ids and words count, "
+                "labels do not."
+            )
+        return fresh, task
 
 
 @dataclass(frozen=True)
@@ -62,13 +74,13 @@ class Pull:
 
     Attributes:
         remote: where they are.
-        entries: what is wanted.
+        entries: each that is wanted, and the copy of what is wanted of it.
         cache: root of the cache.
         source: where the text is, of those that were pushed without.
     """
 
     remote: Remote
-    entries: Sequence[PulledEntry]
+    entries: Mapping[RemoteEntry, EntryCopy]
     cache: Path
     source: TextSource
 
@@ -104,20 +116,23 @@ class Pull:
         remote, root = remote_at(url), typed_path(cache)
         sizes = remote.sizes()
         folders = _chosen(remote, entry_folders(sizes), splits, entry)
-        entries: list[PulledEntry] = []
+        entries: dict[RemoteEntry, EntryCopy] = {}
         planned = cls(remote, entries, root, source or TextSource())
         small_files = ExitStack()
         weakref.finalize(planned, small_files.close)
         here = small_files.enter_context(scratch())
         for folder in folders:
             stored = RemoteEntry(remote, sizes, folder, here)
-            entries.append(PulledEntry.of(stored, root, layers, arrays))
+            entries[stored] = EntryCopy.part_of(stored, root, layers, arrays, made_by=PULL)
         return planned
 
     @property
     def sizes(self) -> Mapping[Path, int]:
-        """Bytes that are read of each entry, by where it goes."""
-        return {pulled.copy.destination.path: pulled.nbytes for pulled in self.entries}
+        """Bytes that are read of each entry, by where it goes; none of one that is there."""
+        return {
+            copy.destination.path: 0 if copy.destination.there else copy.nbytes + entry.small_nbytes
+            for entry, copy in self.entries.items()
+        }
 
     def apply(self, *, progress: bool = False) -> Entries:
         """Bring the entries into the cache; one that is there already gets new labels alone.
@@ -136,21 +151,26 @@ class Pull:
             OptionError: an entry was pushed without its text, and ``source`` does not say where.
             EntryLockedError: another process writes an entry.
         """
-        texts = [pulled.text(self.source) for pulled in self.entries]
-        needed = sum(pulled.copy.destination.left(pulled.copy.nbytes) for pulled in self.entries)
+        texts = [self._text(entry, copy) for entry, copy in self.entries.items()]
+        needed = sum(copy.destination.left(copy.nbytes) for copy in self.entries.values())
         less = "take fewer layers (--layers), or choose another --cache"
         check_room(self.cache, needed, "this pull", less)
         made = Entries()
-        for pulled, text in zip(self.entries, texts, strict=True):
-            to, manifest = pulled.copy.destination, pulled.copy.manifest
-            pulled.entry.download_labels()
+        for (entry, copy), text in zip(self.entries.items(), texts, strict=True):
+            to = copy.destination
+            entry.download_labels()
             if not to.there:
-                pulled.entry.download(None if text is None else text[0])
+                entry.download(None if text is None else text[0])
             if text is not None:
-                write_split_labels(to.path, manifest.request["text"], *text)
-            with to.bar(pulled.copy.nbytes, shown=progress and not to.there) as bar:
-                made.append(pulled.copy.apply(bar.report))
+                write_split_labels(to.path, entry.manifest.request["text"], *text)
+            with to.bar(copy.nbytes, shown=progress and not to.there) as bar:
+                made.append(copy.apply(bar.report))
         return made
+
+    def _text(self, entry: RemoteEntry, copy: EntryCopy) -> tuple[Split, Task] | None:
+        """Read the text of an entry that was pushed without; None where none is needed."""
+        there = copy.destination.there and self.source.data is None
+        return self.source.read(entry.manifest) if entry.withheld and not there else None
 
 
 def _chosen(
@@ -174,14 +194,11 @@ def _chosen(
     chosen = [
         folder
         for folder, (split, key8) in named.items()
-        if (not splits or split in splits) and (entry is None or _names(entry, key8))
+        if (not splits or split in splits)
+        # of a key, its beginning is typed, or more than a folder's name has
+        and (entry is None or (entry and key8.startswith(entry[: len(key8)])))
     ]
     if not chosen:
         keys = ", ".join(f"{split}-{key8}" for split, key8 in named.values())
         raise OptionError(f"--entry {entry}: {remote} has no such entry; it has {keys}.")
     return chosen
-
-
-def _names(entry: str, key8: str) -> bool:
-    """Say whether the beginning of a key, or as much of it as a folder's name has, is typed."""
-    return bool(entry) and key8.startswith(entry[: len(key8)])

@@ -12,11 +12,23 @@ from probekit.base.notices import ProgressBar
 from probekit.base.registry import PathName
 from probekit.base.replacing import scratch
 from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError, StorageError
-from probekit.exchange.contract import Remote, Writable, nbytes_of
-from probekit.exchange.croissant import CROISSANT, write_croissant
-from probekit.exchange.dataset_card import ENTRIES, CardEntry, withheld_sum, withhold, write_card
-from probekit.exchange.remote_entry import RemoteEntry, entry_folders, folder_of, labels_at
-from probekit.exchange.remotes import Folder, Hub, remote_at
+from probekit.exchange.dataset_card import (
+    CROISSANT,
+    ENTRIES,
+    CardEntry,
+    write_card,
+    write_croissant,
+)
+from probekit.exchange.hub_remote import Hub, remote_at
+from probekit.exchange.remote_entry import (
+    RemoteEntry,
+    entry_folders,
+    folder_of,
+    labels_at,
+    withheld_sum,
+    withhold,
+)
+from probekit.exchange.remotes import Folder, Remote, Writable, nbytes_of
 from probekit.store.checksums import verify_checksums, verify_files
 from probekit.store.files import typed_path
 from probekit.store.labels import files_of
@@ -92,15 +104,6 @@ class PushedEntry:
         """Every file, by its path there, the manifest last."""
         name, text = self.manifest
         return {**self.paths, name: text}
-
-    def check(self) -> None:
-        """Compare every chunk with its checksum.
-
-        Raises:
-            EntryError: one is damaged.
-        """
-        if damaged := verify_checksums(self.source.path):
-            raise EntryError(f"{damaged[0]}. It is not pushed. {EXTRACT_AGAIN}")
 
     def outdated(self, sizes: Mapping[str, int]) -> list[str]:
         """Return files that an earlier push of this entry left, and this one does not send.
@@ -221,7 +224,8 @@ class Push:
             EntryError: a chunk is damaged.
         """
         for pushed in self.entries:
-            pushed.check()
+            if damaged := verify_checksums(pushed.source.path):
+                raise EntryError(f"{damaged[0]}. It is not pushed. {EXTRACT_AGAIN}")
         if isinstance(self.remote, Hub):
             return self._commit(self.remote, progress)
         assert isinstance(self.remote, Writable)

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,9 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from probekit.errors import EXTRACT_AGAIN, EntryError
-from probekit.exchange.contract import Remote
-from probekit.exchange.dataset_card import restore, withheld_sum
+import numpy as np
+import pyarrow as pa
+
+from probekit.base.kinds import KINDS
+from probekit.base.numbers import bounds_of
+from probekit.base.registry import choose
+from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError
+from probekit.exchange.remotes import Remote
 from probekit.store.backends.contract import REMEDY
 from probekit.store.backends.hdf5_file import Hdf5File
 from probekit.store.checksums import ChunkSum, chunk_spans, parts_between
@@ -21,7 +27,13 @@ from probekit.store.json_types import is_name
 from probekit.store.labels import is_label_file, read_labels
 from probekit.store.layout import EXAMPLES, LABELS, MANIFEST, entry_name, split_and_key
 from probekit.store.manifest import LARGEST, Manifest
-from probekit.store.tables import ExampleTable
+from probekit.store.tables import (
+    EXAMPLE_SCHEMA,
+    OPTIONAL_SCHEMA,
+    ExampleTable,
+    read_table,
+    table_bytes,
+)
 from probekit.store.verified import FileOutline, VerifiedEntry
 from probekit.tasks import Split
 from probekit.tasks.task import slugify
@@ -69,6 +81,77 @@ def labels_at(folder: str, manifest: Manifest, sizes: Mapping[str, int]) -> list
     ]
 
 
+_TEXT_COLUMNS = ("id", "words", "text", "text_pair", "subwords")
+"""Columns that are the text, or say it: subwords are numbers in a vocabulary that anybody has."""
+
+UNKNOWN = -1
+"""What stands for a subword that was not pushed."""
+
+_WITHHELD_NAME = re.compile(r"withheld-([0-9a-f]{32})\.parquet")
+
+
+def withheld_sum(name: str) -> str | None:
+    """Return the checksum in the name of a table without its text; None for any other file."""
+    match = _WITHHELD_NAME.fullmatch(name)
+    return None if match is None else match[1]
+
+
+def withhold(table: pa.Table, manifest: Manifest) -> tuple[str, bytes]:
+    """Return an example table without its text as a file: its name and its bytes.
+
+    Raises:
+        OptionError: the labels are the text, as in language modelling.
+    """
+    if choose("kind", manifest.kind, KINDS).targets == "vocabulary":
+        raise OptionError(
+            f"{manifest.task} {manifest.split}: the labels of language modelling are the text, so "
+            "this entry cannot be pushed with --no-text."
+        )
+    left = table_bytes(table.drop_columns([n for n in _TEXT_COLUMNS if n in table.column_names]))
+    return f"withheld-{checksum(left)}.parquet", left
+
+
+def restore(file: Path, split: Split, rows: Mapping[str, int]) -> ExampleTable:
+    """Read an example table, and put the text of a split back.
+
+    Args:
+        file: a table as `withhold` leaves it, from anybody.
+        split: of the entry's text.
+        rows: how many the entry's arrays have.
+
+    Raises:
+        EntryError: it is damaged, or does not tell of these examples.
+    """
+    if checksum(file.read_bytes()) != withheld_sum(file.name):
+        raise EntryError(f"{file} has changed since it was written. {REMEDY}")
+    needed, optional = (
+        pa.schema([item for item in schema if item.name not in _TEXT_COLUMNS])
+        for schema in (EXAMPLE_SCHEMA, OPTIONAL_SCHEMA)
+    )
+    table, examples = read_table(file, needed, optional), split.examples
+    if len(table) != len(examples):
+        raise EntryError(f"{file} does not describe the {len(examples):,} examples of its text.")
+    counts = [len(example.words) for example in examples]
+    if any(counts) and table["n_rows"].to_pylist() != counts:
+        raise EntryError(f"{file} does not match the words of its text.")
+    lengths = table["word_map"].combine_chunks().value_lengths().fill_null(0)
+    bounds = pa.array(bounds_of(lengths.to_numpy(zero_copy_only=False)).astype(np.int32))
+    unknown = pa.array(np.full(bounds[-1].as_py(), UNKNOWN, np.int32))
+    columns = {name: table[name].combine_chunks() for name in table.column_names} | {
+        "id": [example.id for example in examples],
+        "words": [list(example.words) for example in examples],
+        "subwords": pa.ListArray.from_arrays(bounds, unknown),
+    }
+    texts = {
+        "text": [example.text for example in examples],
+        "text_pair": [example.text_pair for example in examples],
+    }
+    columns |= {name: of for name, of in texts.items() if any(text is not None for text in of)}
+    restored = ExampleTable.from_columns(columns)
+    restored.check(rows, str(file))
+    return restored
+
+
 class RemoteEntry(VerifiedEntry):
     """An entry at a URL; see `VerifiedEntry`.
 
@@ -98,8 +181,10 @@ class RemoteEntry(VerifiedEntry):
         self._here, self._sizes = here, sizes
         self._split: Split | None = None
         manifest = f"{folder}/{MANIFEST}"
-        here_too = f"{folder}/{EXAMPLES}" in sizes
-        self._withheld = next(filter(self._is_withheld, () if here_too else sizes), None)
+        self._withheld = None
+        if f"{folder}/{EXAMPLES}" not in sizes:
+            beside = (name.removeprefix(f"{folder}/") for name in sizes)
+            self._withheld = next(filter(withheld_sum, beside), None)
         with self._told():
             if sizes[manifest] > LARGEST:
                 raise EntryError(f"{here / manifest} is larger than any manifest. {REMEDY}")
@@ -109,8 +194,9 @@ class RemoteEntry(VerifiedEntry):
             raise EntryError(
                 f"{remote}: {folder} holds another entry, {folder_of(self.manifest)!r:.200}."
             )
-        if self.withheld:
-            files = {n: sums for n, sums in self.manifest.files.items() if n != EXAMPLES}
+        files = dict(self.manifest.files)
+        if self._withheld is not None:
+            del files[EXAMPLES]
             self.manifest = replace(self.manifest, files=files)
 
     @property
@@ -168,7 +254,7 @@ class RemoteEntry(VerifiedEntry):
         """The example table, with the text that was put back."""
         if self._split is None:
             return read_examples(self.path, self.manifest)
-        file = self._here / str(self._withheld)
+        file = self.path / str(self._withheld)
         return restore(file, self._split, {spec.name: spec.rows for spec in self.manifest.arrays})
 
     def chunk(self, chunk_sum: ChunkSum) -> bytes:
@@ -180,7 +266,7 @@ class RemoteEntry(VerifiedEntry):
             StorageError: another place does.
         """
         chunks, at = self.places[chunk_sum.array], (chunk_sum.row_chunk, chunk_sum.layer_index)
-        name = self._there(chunks.files[chunks.file_index[at]])
+        name = Path(chunks.files[chunks.file_index[at]]).relative_to(self._here).as_posix()
         start = int(chunks.offsets[at])
         if name not in self._sizes:
             raise EntryError(f"{self.remote}: {name} is missing. {PUSH_AGAIN}")
@@ -198,14 +284,18 @@ class RemoteEntry(VerifiedEntry):
     @cached_property
     def _small(self) -> list[str]:
         """Paths at the place of what is not chunks alone; each is there, in its size."""
-        for name, sums in self.manifest.files.items():
-            self._expect(f"{self.folder}/{name}", sums["nbytes"])
-        text = [] if self._withheld is None else [self._withheld]
-        return [*(f"{self.folder}/{name}" for name in self.manifest.files), *text]
-
-    def _is_withheld(self, name: str) -> bool:
-        folder, _, file = name.rpartition("/")
-        return folder == self.folder and withheld_sum(file) is not None
+        for file, sums in self.manifest.files.items():
+            name = f"{self.folder}/{file}"
+            held = self._sizes.get(name)
+            if held is None:
+                raise EntryError(f"{self.remote}: {name} is missing. {PUSH_AGAIN}")
+            if held != sums["nbytes"]:
+                raise EntryError(
+                    f"{self.remote}: {name} has {held:,} bytes, expected {sums['nbytes']:,}. "
+                    f"{PUSH_AGAIN}"
+                )
+        withheld = [] if self._withheld is None else [self._withheld]
+        return [f"{self.folder}/{file}" for file in (*self.manifest.files, *withheld)]
 
     @property
     def _hdf5(self) -> str:
@@ -222,18 +312,6 @@ class RemoteEntry(VerifiedEntry):
         if besides > _BESIDES_BYTES + size // 4:
             raise EntryError(f"{file} holds {besides:,} bytes that belong to no chunk. {REMEDY}")
         FileOutline(size, tuple(parts_between(source, [*spans, (size, size)]))).write(file)
-
-    def _expect(self, name: str, nbytes: int) -> None:
-        held = self._sizes.get(name)
-        if held is None:
-            raise EntryError(f"{self.remote}: {name} is missing. {PUSH_AGAIN}")
-        if held != nbytes:
-            raise EntryError(
-                f"{self.remote}: {name} has {held:,} bytes, expected {nbytes:,}. {PUSH_AGAIN}"
-            )
-
-    def _there(self, file: str) -> str:
-        return Path(file).relative_to(self._here).as_posix()
 
     @contextmanager
     def _told(self) -> Iterator[None]:

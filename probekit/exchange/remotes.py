@@ -1,26 +1,117 @@
-"""Folders and data sets of the Hub as remotes of entries, and which remote a URL names."""
+"""Remotes of entries: files with sizes, whose paths are relative, in a folder or a bucket."""
 
 import errno
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from probekit.backbone.hub import DATA_SETS, SECONDS, UnreachableError, hub_errors, progress_bars
-from probekit.base.registry import PathName
+from probekit.base.installation import install_extra
 from probekit.base.replacing import is_workshop, put_new, remove_left, replacing, workshop
-from probekit.errors import HubError, OptionError, StorageError
-from probekit.exchange.bucket import BUCKETS, Bucket
-from probekit.exchange.contract import Remote, Writable
-from probekit.store.files import read_span, remove_path, storage_errors, typed_path
+from probekit.errors import OptionError, StorageError, reason_of
+from probekit.store.files import read_span, remove_path, storage_errors
 
-_URL = re.compile(r"([a-z][a-z0-9+.-]+)://(.*)", re.IGNORECASE)
+_REQUESTS = 16  # files that are sent at a time
 _DEPTH = 6  # of folders, from a place to the files of an array
+
+BUCKETS = ("s3", "gs", "az")
+_PARTS, _PART_BYTES = 10_000, 5 * 2**20  # of a large object: the most, and the least of each
+PATIENCE = timedelta(seconds=30)
+"""How long a bucket that is busy, or whose server is started again, is asked once more."""
+
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_ENDPOINT_URL, AWS_REGION)",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+_REFUSED = (
+    *("169.254.", "credential", "Account must be"),
+    *("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"),
+)
+_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
+
+
+class Remote(ABC):
+    """Files at a URL.
+
+    Attributes:
+        url: as messages name it.
+    """
+
+    url: str
+
+    def __str__(self) -> str:
+        """Return the URL."""
+        return self.url
+
+    @abstractmethod
+    def sizes(self) -> Mapping[str, int]:
+        """Return the bytes of every file, by its path.
+
+        Raises:
+            StorageError: the place does not answer, or refuses.
+            HubError: the Hub does.
+        """
+
+    @abstractmethod
+    def read(self, name: str, start: int, nbytes: int) -> bytes:
+        """Return bytes of a file: fewer where it ends before, none where there is no such file.
+
+        Errors as of `sizes`.
+        """
+
+
+class Writable(Remote):
+    """A remote where each file is written by itself, whole or not at all."""
+
+    @abstractmethod
+    def write(self, name: str, data: bytes | Path) -> None:
+        """Write a file, replacing one that is there; errors as of `sizes`."""
+
+    @abstractmethod
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file unless one is there; of several that try at once, one succeeds.
+
+        Errors as of `sizes`.
+
+        Returns:
+            Whether this call wrote it. A bucket may say no to a call that did, if its first answer
+            was lost.
+        """
+
+    @abstractmethod
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove files; errors as of `sizes`."""
+
+    def write_all(self, files: Mapping[str, bytes | Path], report: Callable[[int], None]) -> None:
+        """Write files, several at a time.
+
+        Args:
+            files: their bytes, or where these lie, by their paths here.
+            report: receives the bytes that were written since the last call.
+        """
+
+        def write(item: tuple[str, bytes | Path]) -> int:
+            name, data = item
+            self.write(name, data)
+            return nbytes_of(data)
+
+        with ThreadPoolExecutor(_REQUESTS) as pool:
+            for nbytes in pool.map(write, files.items()):
+                report(nbytes)
+
+
+def nbytes_of(data: bytes | Path) -> int:
+    """Return the size of what is to be sent."""
+    return len(data) if isinstance(data, bytes) else data.stat().st_size
 
 
 @dataclass(frozen=True)
@@ -96,136 +187,135 @@ class Folder(Writable):
 
 
 @dataclass(frozen=True)
-class Hub(Remote):
-    """A data set repository.
+class Bucket(Writable):
+    """A prefix of a bucket, through obstore.
 
     Attributes:
-        repo: ``org/name``.
-        revision: branch, tag or commit; None is the main branch.
+        url: such as ``s3://bucket/prefix``.
+        store: obstore's.
     """
 
-    repo: str
-    revision: str | None = None
+    url: str
+    store: Any
 
-    @property
-    def url(self) -> str:  # type: ignore[override]
-        """``hf://datasets/org/name``, with the revision that is asked for."""
-        asked = "" if self.revision is None else f"@{self.revision}"
-        return f"hf://datasets/{self.repo}{asked}"
+    @classmethod
+    def at(cls, url: str) -> "Bucket":
+        """Name it; nothing is asked of it yet.
+
+        Raises:
+            OptionError: obstore is not installed, or it is no name of a bucket.
+        """
+        if find_spec("obstore") is None:
+            raise OptionError(f"{url}: a bucket needs the package obstore. {install_extra('s3')}")
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+
+        client: dict[str, Any] = {"timeout": timedelta(minutes=1)}
+        if url.startswith("s3") and _endpoint().startswith("http://"):
+            client["allow_http"] = True
+        retries: Any = {"max_retries": 1000, "retry_timeout": PATIENCE}
+        try:
+            return cls(url, from_url(url, client_options=client, retry_config=retries))
+        except (BaseError, ValueError) as error:
+            raise OptionError(f"{url} is not a valid bucket URL ({reason_of(error)}).") from error
 
     def sizes(self) -> Mapping[str, int]:
-        """Return the bytes of every file, at the commit that the revision names."""
-        return {file.rfilename: file.size or 0 for file in self._info.siblings or []}
+        """Return the bytes of every object."""
+        import obstore
+
+        with self._told():
+            pages = obstore.list(self.store)
+            return {stored["path"]: stored["size"] for page in pages for stored in page}
 
     def read(self, name: str, start: int, nbytes: int) -> bytes:
-        """Return bytes of a file, at the same commit."""
-        from huggingface_hub import HfFileSystem
+        """Return bytes of an object."""
+        import obstore
 
         if not nbytes:
             return b""
-        path = f"datasets/{self.repo}@{self._info.sha}/{name}"
-        with (
-            self._told(),
-            HfFileSystem().open(path, "rb", cache_type="none") as file,
-        ):
-            file.seek(start)
-            return file.read(nbytes)
+        with self._told(name):
+            try:
+                return bytes(obstore.get_range(self.store, name, start=start, length=nbytes))
+            except FileNotFoundError as error:
+                if any(word in str(error) for word in _NO_BUCKET):
+                    raise
+                return b""
 
-    def open_for_push(self, *, private: bool) -> None:
-        """Make the repository, and its branch, if need be.
+    def write(self, name: str, data: bytes | Path) -> None:
+        """Write an object."""
+        import obstore
 
-        Raises:
-            HubError: the Hub refuses; or it is to be private, and exists and is public.
+        with self._told(name):
+            part = max(_PART_BYTES, -(-nbytes_of(data) // _PARTS))
+            obstore.put(self.store, name, data, chunk_size=part)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write an object unless one is there, by a conditional write.
+
+        A server without conditional writes answers 501, and ``AWS_CONDITIONAL_PUT=disabled`` makes
+        obstore refuse them: then an object that is there is replaced.
         """
-        from huggingface_hub import HfApi
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, BaseError
 
-        api = HfApi()
-        with self._told():  # None: as its owner has it, who may want all to be private
-            api.create_repo(self.repo, repo_type="dataset", private=private or None, exist_ok=True)
-        if private and not Hub(self.repo)._info.private:
-            raise HubError(
-                f"Hub data set {self.repo!r} exists and is public: --private is for new ones. "
-                "Nothing was pushed; make it private in its settings, or choose another name."
-            )
-        if self.revision not in (None, "main"):
+        with self._told(name):
+            try:
+                obstore.put(self.store, name, data, mode="create")
+            except AlreadyExistsError:
+                return False
+            except (BaseError, NotImplementedError) as error:
+                if "NotImplemented" not in str(error):
+                    raise
+                obstore.put(self.store, name, data)
+        return True
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove objects."""
+        import obstore
+
+        if names:
             with self._told():
-                api.create_branch(
-                    self.repo, branch=str(self.revision), repo_type="dataset", exist_ok=True
-                )
-
-    def commit(
-        self,
-        message: str,
-        files: Mapping[str, bytes | Path],
-        gone: Sequence[str],
-        *,
-        progress: bool,
-    ) -> str:
-        """Send files and remove others in one commit; return its address.
-
-        ``progress`` shows the bars of the Hub's client.
-
-        Raises:
-            HubError: the Hub refuses, or cannot be reached.
-        """
-        from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
-
-        sent: list[Any] = [
-            CommitOperationAdd(name, data if isinstance(data, bytes) else str(data))
-            for name, data in files.items()
-        ]
-        removed = [CommitOperationDelete(name, is_folder=False) for name in gone]
-        with self._told(), progress_bars(shown=progress):
-            made = HfApi().create_commit(
-                self.repo,
-                [*removed, *sent],
-                commit_message=message,
-                repo_type="dataset",
-                revision=self.revision,
-                parent_commit=self._info.sha,  # what goes was looked for there
-            )
-        return str(made.commit_url)
+                obstore.delete(self.store, list(names))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _told(self, name: str = "") -> Iterator[None]:
+        """Turn the store's refusals of an object into errors that say what to do."""
+        from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+
         try:
-            with hub_errors(self.repo, self.revision, DATA_SETS):
-                yield
-        except UnreachableError as error:
-            again = "Run the same command again: it goes on where it stopped."
-            raise HubError(f"{error}. {again}") from error
+            yield
+        except (BaseError, FileNotFoundError) as error:
+            text, url = str(error), f"{self.url}/{name}".rstrip("/")
+            if any(word in text for word in _NO_BUCKET):
+                raise StorageError(
+                    f"{self.url}: there is no such bucket (or container). Make it first, or "
+                    "correct the name; AWS_ENDPOINT_URL sets which server is used."
+                ) from error
+            refused = isinstance(error, PermissionDeniedError | UnauthenticatedError)
+            if refused or any(word in text for word in _REFUSED):
+                # the address of a cloud's own machines, asked where the environment has none
+                state = "missing" if "169.254." in text else f"refused ({reason_of(error)})"
+                raise StorageError(
+                    f"{url}: the credentials are {state}. They come from the environment: set "
+                    f"{_CREDENTIALS[self.url.partition(':')[0]]}."
+                ) from error
+            raise StorageError(
+                f"{url}: the bucket returned an error ({reason_of(error)}). Run the same command "
+                "again: what is finished is kept."
+            ) from error
 
-    @cached_property
-    def _info(self) -> Any:
-        from huggingface_hub import HfApi
 
-        with self._told():
-            return HfApi().dataset_info(
-                self.repo, revision=self.revision, files_metadata=True, timeout=SECONDS
-            )
-
-
-def remote_at(url: PathName) -> Remote:
-    """Return the place that a user names; nothing is asked of it yet.
-
-    Args:
-        url: a folder, ``s3://BUCKET/PREFIX`` (``gs://``, ``az://``), or of the Hub
-            ``hf://datasets/OWNER/NAME``, with ``@REVISION`` for a branch, tag or commit.
+def _endpoint() -> str:
+    """Return the server that the environment names for S3; nothing where it names none.
 
     Raises:
-        OptionError: it is none of these, or a package for it is missing.
-        HubError: it is no name of a repository.
+        OptionError: it is no URL, of which the store would make a crash.
     """
-    match = _URL.fullmatch(str(url))
-    if match is None:
-        return Folder(typed_path(url))
-    scheme, rest = match[1].lower(), match[2].strip("/")
-    repo, _, revision = rest.removeprefix("datasets/").partition("@")
-    if scheme == "hf" and rest.startswith("datasets/") and repo.count("/") == 1:
-        return Hub(repo, revision or None)
-    if scheme in BUCKETS and rest:
-        if "#" in rest or "?" in rest or {".", ".."} & {*rest.split("/")}:
-            raise OptionError(f"{url}: a prefix may not contain # or ?, nor . or .. as a part.")
-        return Bucket.at(f"{scheme}://{rest}")
-    known = ", ".join(f"{name}://BUCKET/PREFIX" for name in BUCKETS)
-    raise OptionError(f"{url}: expected a folder, {known} or hf://datasets/OWNER/NAME (@REVISION).")
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+        if url := os.environ.get(name, ""):
+            if not re.fullmatch(r"https?://[^\s/]+\S*", url):
+                raise OptionError(
+                    f"{name}={url} is not a URL: write http://HOST:PORT or https://HOST."
+                )
+            return url
+    return ""

@@ -4,7 +4,6 @@ import logging
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,23 +14,13 @@ from torch import Tensor
 from probekit.base.fingerprint import canonical_json, digest
 from probekit.base.registry import choose
 from probekit.errors import EntryError, StorageError
-from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter
-from probekit.store.checksums import ChunkSum, damaged_chunks, other_files, places_of
+from probekit.store import layout
+from probekit.store.backends import BACKENDS, ChunkWriter
+from probekit.store.checksums import ChunkSum, damaged_chunks, other_files
 from probekit.store.codec import cut_pieces, write_copied_chunks, write_pieces
 from probekit.store.entry import Entry
 from probekit.store.files import remove_path, storage_errors, write_whole
-from probekit.store.layout import (
-    BACKBONE,
-    BUILDING,
-    CHECKSUMS,
-    EXAMPLES,
-    MANIFEST,
-    PARTIAL,
-    PLAN,
-    UNITS,
-    ArraySpec,
-    beside,
-)
+from probekit.store.layout import ArraySpec
 from probekit.store.lock import EntryLock, install
 from probekit.store.manifest import Manifest
 from probekit.store.tables import CHECKSUM_SCHEMA, example_schema, table_bytes
@@ -112,20 +101,21 @@ class EntryBuilder:
             StorageError: the folder cannot be written.
         """
         self.path = path
-        self.partial = beside(path, PARTIAL)
+        self.partial = layout.beside(path, layout.PARTIAL)
         self.arrays = {spec.name: spec for spec in map(ArraySpec.from_json, plan["arrays"])}
         self.marks: dict[int, UnitMark] = {}
         self._n_units = len(plan["units"])
         self._nbytes = sum(spec.nbytes for spec in self.arrays.values())
         self._backend = choose("backend", plan["backend"], BACKENDS)
-        self._units_folder = self.partial / BUILDING / UNITS
+        self._store = self.partial / self._backend.filename
+        self._units_folder = self.partial / layout.BUILDING / layout.UNITS
         self._outlines = outlines
         self._plain = [plain for spec in self.arrays.values() for plain in spec.plain()]
         self._share = share
         self._lock = EntryLock(path, None if share is None else share.shard)
         try:
             recover(path)
-            if (path / MANIFEST).exists() and not overwrite:
+            if (path / layout.MANIFEST).exists() and not overwrite:
                 raise EntryError(f"{path} is complete. Extract with --overwrite to replace it.")
             refuse_foreign(path)
             with storage_errors(self.partial, self._nbytes):
@@ -176,8 +166,7 @@ class EntryBuilder:
                 for name, block in blocks.items()
                 for piece in cut_pieces(self.arrays[name], row_start[name], block)
             ]
-            written = write_pieces(self._writer, pieces)
-            self._mark(UnitMark(unit, written, dict(stats or {})))
+            self._mark(unit, write_pieces(self._writer, pieces), stats)
 
     def copy_unit(
         self,
@@ -200,8 +189,7 @@ class EntryBuilder:
         """
         self._check_open(unit)
         with storage_errors(self.partial, self.nbytes_left):
-            written = write_copied_chunks(self._writer, self._chunk_places, chunks)
-            self._mark(UnitMark(unit, written, dict(stats or {})))
+            self._mark(unit, write_copied_chunks(self._writer, chunks), stats)
 
     def complete(self, manifest: Manifest, examples: pa.Table, files: Mapping[str, bytes]) -> Entry:
         """Seal the entry: tables, small files, manifest last, everything on disk, rename.
@@ -220,8 +208,8 @@ class EntryBuilder:
             raise EntryError(f"{self.partial}: the manifest describes other arrays than the plan.")
         sums = pa.Table.from_pylist([*map(asdict, sorted(chunks, key=astuple))], CHECKSUM_SCHEMA)
         examples = examples.cast(example_schema(examples.column_names))
-        tables = {CHECKSUMS: table_bytes(sums), EXAMPLES: table_bytes(examples)}
-        kept = {f"{BACKBONE}/{name}": data for name, data in files.items()}
+        tables = {layout.CHECKSUMS: table_bytes(sums), layout.EXAMPLES: table_bytes(examples)}
+        kept = {f"{layout.BACKBONE}/{name}": data for name, data in files.items()}
         return self._seal({**tables, **kept}, lambda sums: replace(manifest, files=sums).to_json())
 
     def complete_as(self, manifest: str, files: Mapping[str, bytes]) -> Entry:
@@ -259,18 +247,17 @@ class EntryBuilder:
         """
         with storage_errors(self.partial, self.nbytes_left):
             self._writer.sync()
-            self._writer.close()
-            places = self._places().values()
+            places = self._writer.places.values()
             if self._outlines is None:
                 check_laid(self.partial, places)
-            (self.partial / BACKBONE).mkdir(exist_ok=True)
+            (self.partial / layout.BACKBONE).mkdir(exist_ok=True)
             for name, data in files.items():
                 write_whole(self.partial / name, data)
             text = manifest(other_files(self.partial, places))
-            write_whole(self.partial / MANIFEST, text.encode())
+            write_whole(self.partial / layout.MANIFEST, text.encode())
             install(self.partial, self.path)
             # Only now: a kill before the rename must find the units done.
-            shutil.rmtree(self.path / BUILDING)
+            shutil.rmtree(self.path / layout.BUILDING)
             self.close()
         return Entry.open(self.path)
 
@@ -282,7 +269,7 @@ class EntryBuilder:
         """
         self.check_whole()
         chunks = [chunk for mark in self.marks.values() for chunk in mark.chunks]
-        written = {(chunk.array, chunk.row_chunk, chunk.layer_index) for chunk in chunks}
+        written = {chunk.at for chunk in chunks}
         expected = sum(spec.n_chunks for spec in self.arrays.values())
         if not len(written) == len(chunks) == expected:
             raise EntryError(
@@ -291,9 +278,11 @@ class EntryBuilder:
             )
         return chunks
 
-    def _mark(self, mark: UnitMark) -> None:
-        mark.write(self._units_folder)
-        self.marks[mark.unit] = mark
+    def _mark(
+        self, unit: int, chunks: tuple[ChunkSum, ...], stats: Mapping[str, Any] | None
+    ) -> None:
+        self.marks[unit] = UnitMark(unit, chunks, dict(stats or {}))
+        self.marks[unit].write(self._units_folder)
 
     def check_whole(self) -> None:
         """Check that every unit is written.
@@ -327,13 +316,11 @@ class EntryBuilder:
 
     def discard(self) -> None:
         """Stop building and remove what was built: it can never become an entry."""
-        self._writer.close()
         remove_path(self.partial)
         self.close()
 
     def close(self) -> None:
         """Stop building, keep what is done, and give the lock back."""
-        self._writer.close()
         self._lock.release()
 
     def __enter__(self) -> Self:
@@ -363,10 +350,13 @@ class EntryBuilder:
         else:
             for name, outline in self._outlines.items():
                 outline.write(self.partial / name)
-        note_laid(self.partial, self._places().values())
+        writer = self._backend.open_writer(self._store, self._plain)
+        note_laid(self.partial, writer.places.values())
         # Last: a plan on disk says that everything above is whole.
-        write_whole(self.partial / BUILDING / PLAN, canonical_json(dict(plan)).encode())
-        return self._backend.open_writer(self._store, self._plain)
+        write_whole(
+            self.partial / layout.BUILDING / layout.PLAN, canonical_json(dict(plan)).encode()
+        )
+        return writer
 
     def _resume(self) -> ChunkWriter:
         """Take over the marked units whose bytes are what their marks say.
@@ -382,23 +372,12 @@ class EntryBuilder:
         marks = read_marks(self._units_folder)
         mine = marks if self._share is None else marks.keys() & self._share.units
         owner = {chunk: unit for unit in mine for chunk in marks[unit].chunks}
-        torn = {owner[damage.chunk] for damage in damaged_chunks(owner, self._places())}
+        torn = {owner[damage.chunk] for damage in damaged_chunks(owner, writer.places)}
         for unit in torn:
             (self._units_folder / f"{unit:06d}.json").unlink()
         self.marks = {unit: mark for unit, mark in marks.items() if unit not in torn}
         logger.info("resuming %s: %d of %d units done", self.path, len(self.marks), self._n_units)
         return writer
-
-    @cached_property
-    def _chunk_places(self) -> dict[str, ChunkPlaces]:
-        return self._places()
-
-    def _places(self) -> dict[str, ChunkPlaces]:
-        return places_of(self.partial, self._backend.name, self.arrays.values())
-
-    @property
-    def _store(self) -> Path:
-        return self.partial / self._backend.filename
 
     def _check_open(self, unit: int) -> None:
         if unit in self.marks or not 0 <= unit < self._n_units:

@@ -24,6 +24,9 @@ from probekit.store.tables import CHECKSUM_SCHEMA, read_table
 _THREADS = 4  # hashing releases the interpreter's lock, and a disk likes a few requests at once
 _BLOCK = 2**20
 
+ChunkAt = tuple[str, int, int]
+"""A plain array's name, and a chunk's numbers along rows and layers."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChunkSum:
@@ -42,6 +45,11 @@ class ChunkSum:
     layer_index: int
     nbytes: int
     xxh128: str
+
+    @property
+    def at(self) -> ChunkAt:
+        """Its array, and its numbers along rows and layers."""
+        return self.array, self.row_chunk, self.layer_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +116,7 @@ def verify_checksums(path: Path, *, progress: bool = False) -> list[DamagedChunk
     """
     path = standing(path)
     manifest = read_manifest(path)
-    chunks = read_checksums(path, manifest)
+    chunks = read_checksums(path, manifest).values()
     places = places_of(path, manifest.backend, manifest.arrays)
     with ProgressBar(total=len(chunks), desc=path.name, unit="chunk", shown=progress) as bar:
         return list(damaged_chunks(chunks, places, bar.report))
@@ -140,23 +148,23 @@ def chunk_spans(places: Iterable[ChunkPlaces]) -> dict[str, list[tuple[int, int]
     return {file: sorted(ranges) for file, ranges in spans.items()}
 
 
-def read_checksums(path: Path, manifest: Manifest) -> list[ChunkSum]:
-    """Return the checksums of an entry, one for every chunk of its arrays.
+def read_checksums(path: Path, manifest: Manifest) -> dict[ChunkAt, ChunkSum]:
+    """Return the checksums of an entry, one for every chunk of its arrays, by its place.
 
     Raises:
         EntryError: the table is missing or damaged, or lists other chunks, or other sizes.
     """
     written = manifest.checksum_of(CHECKSUMS)
     table = read_table(path / CHECKSUMS, CHECKSUM_SCHEMA, written=written)
-    chunks = [ChunkSum(**row) for row in table.to_pylist()]
-    listed = {(c.array, c.row_chunk, c.layer_index, c.nbytes) for c in chunks}
+    chunks = {chunk.at: chunk for chunk in (ChunkSum(**row) for row in table.to_pylist())}
+    listed = {at: chunk.nbytes for at, chunk in chunks.items()}
     expected = {
-        (plain.name, *at, plain.chunk_nbytes)
+        (plain.name, *at): plain.chunk_nbytes
         for spec in manifest.arrays
         for plain in spec.plain()
         for at in product(*map(range, plain.grid))
     }
-    if len(listed) != len(chunks) or listed != expected:
+    if len(table) != len(chunks) or listed != expected:
         raise EntryError(
             f"{path / CHECKSUMS} does not list every chunk of the manifest's arrays once, with "
             f"its size. {EXTRACT_AGAIN}"

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from probekit.base.machine import usable_cores
 from probekit.errors import StateRangeError, StorageError
-from probekit.store.backends import ChunkPlaces, ChunkWriter
+from probekit.store.backends import ChunkWriter
 from probekit.store.checksums import ChunkSum, damaged_chunks
 from probekit.store.files import checksum
 from probekit.store.layout import ArraySpec, FeatureDtype
@@ -334,26 +334,19 @@ def write_pieces(writer: ChunkWriter, pieces: Sequence[Piece]) -> tuple[ChunkSum
     with ThreadPoolExecutor(threads) as pool:
 
         def write(piece: Piece) -> list[ChunkSum]:
-            return _write(writer, piece, encode_chunk(piece))
+            """Write one chunk: its values, then what belongs to them."""
+            stored, at, sums = encode_chunk(piece), (piece.row_chunk, piece.layer_index), []
+            for plain in piece.spec.plain():
+                data = stored[plain.name]
+                writer.write(plain, *at, data)
+                sums.append(ChunkSum(plain.name, *at, data.nbytes, checksum(data.data)))
+            return sums
 
         return tuple(chain.from_iterable(pool.map(write, pieces)))
 
 
-def _write(writer: ChunkWriter, piece: Piece, stored: Mapping[str, np.ndarray]) -> list[ChunkSum]:
-    """Write one chunk: its values, then what belongs to them."""
-    row_chunk, at = piece.row_chunk, piece.layer_index
-    sums = []
-    for plain in piece.spec.plain():
-        data = stored[plain.name]
-        writer.write(plain, row_chunk, at, data)
-        sums.append(ChunkSum(plain.name, row_chunk, at, data.nbytes, checksum(data.data)))
-    return sums
-
-
 def write_copied_chunks(
-    writer: ChunkWriter,
-    places: Mapping[str, ChunkPlaces],
-    chunks: Iterable[tuple[ChunkSum, Callable[[], bytes]]],
+    writer: ChunkWriter, chunks: Iterable[tuple[ChunkSum, Callable[[], bytes]]]
 ) -> tuple[ChunkSum, ...]:
     """Write chunks as another entry has them stored, read them back, and return their checksums.
 
@@ -361,7 +354,6 @@ def write_copied_chunks(
 
     Args:
         writer: of the store.
-        places: where its chunks lie, by the names of stored arrays.
         chunks: place and checksum of each, and what reads its bytes, on several threads.
 
     Raises:
@@ -372,14 +364,14 @@ def write_copied_chunks(
 
     def put(item: tuple[ChunkSum, Callable[[], bytes]]) -> ChunkSum:
         chunk, read = item
-        array = places[chunk.array].array
+        array = writer.places[chunk.array].array
         values = np.frombuffer(read(), array.dtype).reshape(array.chunks)
         writer.write(array, chunk.row_chunk, chunk.layer_index, values)
         return chunk
 
     with ThreadPoolExecutor(_MOST_COPIED) as pool:
         written = tuple(pool.map(put, chunks))
-    for damage in damaged_chunks(written, places):
+    for damage in damaged_chunks(written, writer.places):
         raise StorageError(
             f"{damage}, just after it was written: the disk loses data. Choose another disk."
         )

@@ -13,23 +13,9 @@ from probekit.base.notices import human_bytes
 from probekit.base.registry import PathName
 from probekit.base.replacing import matching
 from probekit.errors import EXTRACT_AGAIN, EntryError, EntryNotFoundError
+from probekit.store import layout
 from probekit.store.backends import BACKENDS
 from probekit.store.files import disk_bytes, typed_path
-from probekit.store.layout import (
-    BACKBONE,
-    CHECKSUMS,
-    EXAMPLES,
-    LABELS,
-    MANIFEST,
-    PARTIAL,
-    REPLACED,
-    asked_of,
-    entry_name,
-    limit_of,
-    proven_key,
-    split_and_key,
-    standing,
-)
 from probekit.store.manifest import Manifest, manifest_in, read_manifest, read_standing
 from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, ExampleTable, read_table
 
@@ -84,7 +70,7 @@ class Entry:
             places = [backend.places(path / backend.filename, plain) for plain in spec.plain()]
             whole = [chunks.check() for chunks in places]
             arrays[spec.name] = FeatureArray(spec, whole, first_reads(path, manifest))
-        for name in (EXAMPLES, CHECKSUMS):
+        for name in (layout.EXAMPLES, layout.CHECKSUMS):
             if not (path / name).is_file():
                 raise EntryError(f"{path / name} is missing: the entry is damaged. {EXTRACT_AGAIN}")
         return cls(path, manifest, arrays, path)
@@ -125,7 +111,7 @@ class Entry:
     @property
     def backbone(self) -> Path:
         """Folder of the backbone's configuration and small weights."""
-        return self.folder / BACKBONE
+        return self.folder / layout.BACKBONE
 
     @property
     def parts(self) -> "tuple[Entry, ...]":
@@ -139,8 +125,8 @@ def read_examples(folder: Path, manifest: Manifest) -> ExampleTable:
     Raises:
         EntryError: the table is damaged, or tells of rows that the arrays do not have.
     """
-    file = folder / EXAMPLES
-    written = manifest.checksum_of(EXAMPLES)
+    file = folder / layout.EXAMPLES
+    written = manifest.checksum_of(layout.EXAMPLES)
     table = ExampleTable(read_table(file, EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, written))
     table.check({spec.name: spec.rows for spec in manifest.arrays}, str(file))
     return table
@@ -154,8 +140,8 @@ def read_columns(folder: Path, manifest: Manifest, names: Sequence[str]) -> pa.T
     """
     known = pa.unify_schemas([EXAMPLE_SCHEMA, OPTIONAL_SCHEMA])
     wanted, others = pa.schema(map(known.field, names)), {*known.names} - {*names}
-    written = manifest.checksum_of(EXAMPLES)
-    return read_table(folder / EXAMPLES, pa.schema([]), wanted, written, others)
+    written = manifest.checksum_of(layout.EXAMPLES)
+    return read_table(folder / layout.EXAMPLES, pa.schema([]), wanted, written, others)
 
 
 class Entries(list[Entry]):
@@ -213,7 +199,7 @@ class EntryFolder:
     @property
     def nbytes(self) -> int:
         """Bytes its files take on the disk, less what a sparse file leaves out."""
-        return disk_bytes(standing(self.path))
+        return disk_bytes(layout.standing(self.path))
 
     @cached_property
     def manifest(self) -> Manifest | None:
@@ -226,12 +212,12 @@ class EntryFolder:
     @cached_property
     def asked(self) -> Mapping[str, Any]:
         """What it was asked for; empty where the folder is no entry."""
-        return self.manifest.request if self.manifest else asked_of(self.path)
+        return self.manifest.request if self.manifest else layout.asked_of(self.path)
 
     @cached_property
     def limit(self) -> int | None:
         """N where it holds only the first N examples of its split."""
-        return self.manifest.limit if self.manifest else limit_of(self.path)
+        return self.manifest.limit if self.manifest else layout.limit_of(self.path)
 
 
 def list_entries(root: Path) -> list[EntryFolder]:
@@ -239,15 +225,15 @@ def list_entries(root: Path) -> list[EntryFolder]:
     entries = []
     for folder in matching(root, "*/*/*"):
         # An old entry is one where its replacement has not come.
-        path = folder.with_name(folder.name.removesuffix(REPLACED))
-        name = split_and_key(path.name)
-        stands = folder == standing(path) and folder.is_dir()
-        if name is None or not stands or path.parent.name == LABELS:
+        path = folder.with_name(folder.name.removesuffix(layout.REPLACED))
+        name = layout.split_and_key(path.name)
+        stands = folder == layout.standing(path) and folder.is_dir()
+        if name is None or not stands or path.parent.name == layout.LABELS:
             continue
-        final = not path.name.endswith(PARTIAL)
-        complete = final and (folder / MANIFEST).is_file()
-        inside = matching(folder, f"*/{MANIFEST}") if final and not complete else ()
-        if any(split_and_key(manifest.parent.name) for manifest in inside):
+        final = not path.name.endswith(layout.PARTIAL)
+        complete = final and (folder / layout.MANIFEST).is_file()
+        inside = matching(folder, f"*/{layout.MANIFEST}") if final and not complete else ()
+        if any(layout.split_and_key(manifest.parent.name) for manifest in inside):
             continue  # a task, of a cache below this one
         model, task = path.parent.parent.name, path.parent.name
         entries.append(EntryFolder(path, model, task, *name, complete))
@@ -263,9 +249,9 @@ def folder_of_key(root: Path, split: str, key: str, task: str | None = None) -> 
         key: 64 hex digits.
         task: the task's slug; None is any.
     """
-    name = entry_name(split, key)
+    name = layout.entry_name(split, key)
     for folder in list_entries(root):
         path, asked = folder.path, task in (None, folder.task)
-        if asked and path.name == name and proven_key(path / MANIFEST, path) == key:
+        if asked and path.name == name and layout.proven_key(path / layout.MANIFEST, path) == key:
             return path
     return None

@@ -27,7 +27,7 @@ from probekit.base.notices import warn_once
 from probekit.base.tensors import empty_buffer
 from probekit.errors import EntryError, OptionError
 from probekit.store.backends.contract import REMEDY, ChunkPlaces
-from probekit.store.checksums import ChunkSum, DamagedChunk, read_checksums
+from probekit.store.checksums import ChunkAt, ChunkSum, DamagedChunk, read_checksums
 from probekit.store.codec import READ_DTYPES, TORCH_DTYPES, Int8Scales, StoredRows
 from probekit.store.files import checksum
 from probekit.store.layout import MANIFEST, ArraySpec
@@ -143,26 +143,21 @@ class FirstReads:
             done[at] = True
 
     def _compare(self, places: ChunkPlaces, source: MappedArray, at: tuple[int, int]) -> None:
-        array, expected = places.array, self._sum(places.array.name, *at)
+        array = places.array
+        with self._lock:
+            expected = self._sums[array.name, *at]
         elements, start = source.elements, int(source.starts[at[::-1]])
         address = elements.data_ptr() + start * elements.element_size()
         advise(address, array.chunk_nbytes, mmap.MADV_WILLNEED)  # else it may come page by page
         actual = checksum((ctypes.c_uint8 * array.chunk_nbytes).from_address(address))
         _BYTES.compared += array.chunk_nbytes
-        if actual != expected:
-            chunk = ChunkSum(array.name, *at, array.chunk_nbytes, expected)
+        if actual != expected.xxh128:
             file, offset = places.files[places.file_index[at]], int(places.offsets[at])
-            raise EntryError(f"{DamagedChunk(chunk, file, offset, actual)}. {REMEDY}")
-
-    def _sum(self, array: str, row_chunk: int, layer_index: int) -> str:
-        """Return the checksum of a chunk on record; errors are those of `read_checksums`."""
-        with self._lock:
-            return self._sums[array, row_chunk, layer_index]
+            raise EntryError(f"{DamagedChunk(expected, file, offset, actual)}. {REMEDY}")
 
     @cached_property
-    def _sums(self) -> dict[tuple[str, int, int], str]:
-        listed = read_checksums(self.path, self.manifest)
-        return {(c.array, c.row_chunk, c.layer_index): c.xxh128 for c in listed}
+    def _sums(self) -> dict[ChunkAt, ChunkSum]:
+        return read_checksums(self.path, self.manifest)
 
 
 _ENTRIES: dict[tuple[int, int, int], FirstReads] = {}

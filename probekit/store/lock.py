@@ -22,19 +22,9 @@ from filelock import FileLock, Timeout
 
 from probekit.base.replacing import matching, sync_path
 from probekit.errors import EntryLockedError, StorageError
+from probekit.store import layout
 from probekit.store.files import storage_errors
 from probekit.store.json_types import read_object
-from probekit.store.layout import (
-    BUILDING,
-    LOCK,
-    MANIFEST,
-    OWNER,
-    REPLACED,
-    beside,
-    proven_key,
-    remains,
-    shards_folder,
-)
 
 _HERE = -100  # AT_FDCWD: paths are what they are in this process
 _EXCHANGE = 2
@@ -122,7 +112,9 @@ class EntryLock:
             StorageError: the folder cannot be written.
         """
         self._entry, self._shard = entry, shard
-        self._whole = _OwnedFile(beside(entry, LOCK), beside(entry, OWNER), str(entry))
+        self._whole = _OwnedFile(
+            layout.beside(entry, layout.LOCK), layout.beside(entry, layout.OWNER), str(entry)
+        )
         self._own = None if shard is None else _shard_file(entry, shard)
         self.for_all()
 
@@ -169,11 +161,11 @@ class EntryLock:
         What a killed process left inside a complete entry goes first.
         """
         entry = self._entry
-        if proven_key(entry / MANIFEST, entry):
-            shutil.rmtree(entry / BUILDING, ignore_errors=True)
+        if layout.proven_key(entry / layout.MANIFEST, entry):
+            shutil.rmtree(entry / layout.BUILDING, ignore_errors=True)
         if self._own is not None:
             self._own.release(keep=False)
-        self._whole.release(keep=remains(self._entry))
+        self._whole.release(keep=layout.remains(self._entry))
 
     def refuse_shards(self, but: str | None = None) -> None:
         """Refuse to go on while shards are at work; they take their locks under this one alone.
@@ -184,8 +176,8 @@ class EntryLock:
         Raises:
             EntryLockedError: one is at work.
         """
-        for file in matching(shards_folder(self._entry), f"*{LOCK}"):
-            name = file.name.removesuffix(LOCK)
+        for file in matching(layout.shards_folder(self._entry), f"*{layout.LOCK}"):
+            name = file.name.removesuffix(layout.LOCK)
             if but is None or _of_how_many(name) != but:
                 other = _shard_file(self._entry, name)
                 other.acquire(name)
@@ -199,9 +191,9 @@ class EntryLock:
 
 
 def _shard_file(entry: Path, shard: str) -> _OwnedFile:
-    path = shards_folder(entry) / f"{shard}{LOCK}"
+    path = layout.shards_folder(entry) / f"{shard}{layout.LOCK}"
     what = f"shard {shard.replace('-of-', '/')} of {entry}"
-    return _OwnedFile(path, path.with_name(f"{shard}{OWNER}"), what)
+    return _OwnedFile(path, path.with_name(f"{shard}{layout.OWNER}"), what)
 
 
 def _of_how_many(shard: str) -> str:
@@ -215,23 +207,23 @@ def check_unlocked(entry: Path) -> None:
         EntryLockedError: a process is writing it.
     """
     # the name goes with the lock, so that only one that a kill left is probed
-    if not beside(entry, OWNER).exists():
+    if not layout.beside(entry, layout.OWNER).exists():
         return
     try:
-        descriptor = os.open(beside(entry, LOCK), os.O_RDONLY)
+        descriptor = os.open(layout.beside(entry, layout.LOCK), os.O_RDONLY)
     except OSError:  # there is no lock, or none that this user can take
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise _locked(str(entry), beside(entry, OWNER)) from None
+        raise _locked(str(entry), layout.beside(entry, layout.OWNER)) from None
     finally:
         os.close(descriptor)
 
 
 def tidy(entry: Path) -> None:
     """Remove what a killed process left of an entry that it had completed, if nobody writes it."""
-    if beside(entry, OWNER).exists() or (entry / BUILDING).exists():
+    if layout.beside(entry, layout.OWNER).exists() or (entry / layout.BUILDING).exists():
         with suppress(EntryLockedError, StorageError):  # or this folder cannot be written
             EntryLock(entry).release()
 
@@ -254,7 +246,7 @@ def read_owner(file: Path) -> dict[str, Any] | None:
 
 def install(partial: Path, path: Path) -> None:
     """Rename a sealed folder to its final name, replacing an entry that is there."""
-    replaced = beside(path, REPLACED)
+    replaced = layout.beside(path, layout.REPLACED)
     if not path.exists():
         partial.rename(path)
     elif _exchange(partial, path):

@@ -18,18 +18,9 @@ from probekit.errors import (
     upgrade_to,
 )
 from probekit.store import json_types as types
+from probekit.store import layout
 from probekit.store.backends import BACKENDS
-from probekit.store.layout import (
-    BUILDING,
-    FEATURE_DTYPES,
-    MANIFEST,
-    PARTIAL,
-    PLAN,
-    ArraySpec,
-    asked_of,
-    beside,
-    standing,
-)
+from probekit.store.layout import FEATURE_DTYPES, ArraySpec
 
 T = TypeVar("T")
 
@@ -348,12 +339,12 @@ def read_manifest(path: Path) -> Manifest:
 
 def manifest_in(path: Path) -> Manifest:
     """Read the manifest that lies in a folder; the errors are those of `read_manifest`."""
-    file, partial = path / MANIFEST, path.name.endswith(PARTIAL)
+    file, partial = path / layout.MANIFEST, path.name.endswith(layout.PARTIAL)
     if partial or not file.is_file():
-        begun = path if partial else beside(path, PARTIAL)
+        begun = path if partial else layout.beside(path, layout.PARTIAL)
         if partial or begun.is_dir():
-            by = "cache import" if "imported" in asked_of(begun) else "extract"
-            maker = (types.read_object(begun / BUILDING / PLAN) or {}).get("made_by")
+            by = "cache import" if "imported" in layout.asked_of(begun) else "extract"
+            maker = (types.read_object(begun / layout.BUILDING / layout.PLAN) or {}).get("made_by")
             by = maker if isinstance(maker, str) else by  # it may be anybody's
             raise EntryError(
                 f"{path} is unfinished. Run the same `probekit {by:.20}` command"
@@ -361,7 +352,9 @@ def manifest_in(path: Path) -> Manifest:
             )
         if not path.is_dir():
             raise EntryNotFoundError(f"no cache entry at {path}. `probekit cache ls` lists them.")
-        raise EntryError(f"{path} is not a complete entry: it has no {MANIFEST}. {EXTRACT_AGAIN}")
+        raise EntryError(
+            f"{path} is not a complete entry: it has no {layout.MANIFEST}. {EXTRACT_AGAIN}"
+        )
     try:
         if file.stat().st_size > LARGEST:
             raise EntryError(f"{file} is larger than any manifest is. {EXTRACT_AGAIN}")
@@ -384,7 +377,7 @@ def read_standing(path: Path, read: Callable[[Path], T]) -> T:
     """
     seen, failed = None, None
     while True:
-        folder = standing(path)
+        folder = layout.standing(path)
         try:
             status = folder.stat()
             here = folder, status.st_dev, status.st_ino

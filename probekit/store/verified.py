@@ -12,6 +12,7 @@ from probekit.errors import EntryError, EntryNotFoundError, reason_of
 from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.backends.contract import REMEDY
 from probekit.store.checksums import (
+    ChunkAt,
     ChunkSum,
     chunk_spans,
     file_sums,
@@ -179,10 +180,9 @@ class VerifiedEntry:
         return places_of(self.path, self.manifest.backend, self.manifest.arrays)
 
     @cached_property
-    def _chunk_sums(self) -> Mapping[tuple[str, int, int], ChunkSum]:
+    def _chunk_sums(self) -> Mapping[ChunkAt, ChunkSum]:
         self._outline(CHECKSUMS)  # the table itself
-        listed = read_checksums(self.path, self.manifest)
-        return {(c.array, c.row_chunk, c.layer_index): c for c in listed}
+        return read_checksums(self.path, self.manifest)
 
     @cached_property
     def _within(self) -> Mapping[str, list[tuple[int, int]]]:

@@ -1,12 +1,16 @@
-"""The card says what lies in a repository, and leaves what its owner wrote."""
+"""Card and metadata say what lies in a repository, and leave what its owner wrote.
 
+mlcroissant judges the metadata in tests/judges/.
+"""
+
+import json
 import shlex
 from dataclasses import replace
 
 import pytest
 from huggingface_hub import DatasetCard
 
-from probekit.exchange.dataset_card import CardEntry, write_card
+from probekit.exchange.dataset_card import CardEntry, write_card, write_croissant
 from tests.exchange.conftest import URL, push, stored
 from tests.store import synthetic
 
@@ -17,6 +21,11 @@ def card(manifest=MANIFEST, before=None, text=True):
     return write_card(
         "hf://datasets/me/x", [CardEntry("tiny/demo/train-0", manifest, text)], before
     )
+
+
+def metadata(manifest=MANIFEST, text=True, card="---\nlicense: unknown\n---\n"):
+    entries = [CardEntry("tiny/demo/train-0", manifest, text)]
+    return json.loads(write_croissant("hf://datasets/me/x@v1", entries, card))
 
 
 def test_what_a_card_says():
@@ -38,8 +47,25 @@ def test_what_a_card_says():
     assert "Words and labels were left out of train" in card(text=False)
 
 
+def test_what_the_metadata_says():
+    named = replace(MANIFEST, model_info={"name": "org/tiny", "revision": "abc"})
+    found = metadata(named)
+    assert found["name"] == "Hidden states of org/tiny" and "license" not in found
+    assert found["url"] == "https://huggingface.co/datasets/me/x/tree/v1"
+    assert "org/tiny, revision abc" in found["rai:dataCollection"]
+    assert "demo (tagging)" in found["rai:dataAnnotationProtocol"]
+    includes = [item.get("includes") for item in found["distribution"]]
+    assert includes[1:] == [
+        "tiny/demo/train-0/features.zarr/**", "tiny/demo/train-0/examples.parquet",
+    ]  # fmt: skip
+    owned = metadata(card="---\npretty_name: x\nlicense: mit\n---\n\nlicense: other\n")
+    assert owned["license"] == "mit"
+    assert "license" not in metadata(card="# Mine\n\n---\nlicense: other\n---\n")
+
+
 def test_paths_of_a_machine_are_not_shown_and_names_break_no_table():
     told = {"model_info": {"name": "/home/me/models/tiny"}, "origin": "a in /home/me/data"}
+    assert "/home/me" not in json.dumps(metadata(replace(MANIFEST, **told)))
     shown = card(replace(MANIFEST, task="a|b\n<script>", split="t*e*", **told))
     assert "/home/me" not in shown and "# Hidden states of tiny\n" in shown
     assert "<script>" not in shown.partition("begin -->")[2].partition("## Load it")[0]
@@ -82,3 +108,11 @@ def test_an_entry_that_cannot_be_read_is_left_out_of_the_card(hub, tmp_path, rep
     push(dev, URL)
     assert "| demo | dev |" in (repo / "README.md").read_text()
     assert "the card leaves tiny/demo/train-" in caplog.text
+
+
+def test_metadata_of_its_owner_stays(hub, tmp_path, repo):
+    entry = stored(tmp_path / "cache")
+    push(entry, URL)
+    (repo / "croissant.json").write_text('{"name": "mine"}')
+    push(entry, URL)
+    assert (repo / "croissant.json").read_text() == '{"name": "mine"}'

@@ -9,10 +9,9 @@ from threading import Barrier
 import pytest
 
 from probekit.errors import EntryError, HubError, StorageError
-from probekit.exchange import Pull, contract, remotes
-from probekit.exchange import bucket as buckets
+from probekit.exchange import Pull, remotes
+from probekit.exchange.hub_remote import Hub, remote_at
 from probekit.exchange.remote_entry import RemoteEntry
-from probekit.exchange.remotes import Hub, remote_at
 from probekit.extraction.maintenance import check_chunks
 from probekit.store.entry import Entry
 from tests.exchange.conftest import REAL_BUCKET, REPO, URL, pull, push, stored
@@ -99,7 +98,7 @@ def test_an_entry_that_was_made_anew_replaces_the_old_one(tmp_path, cache, writt
 def test_a_push_that_goes_on_removes_what_a_kill_left(tmp_path):
     entry, there = stored(tmp_path / "cache"), tmp_path / "there"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contract, "nbytes_of", None)
+        patch.setattr(remotes, "nbytes_of", None)
         with pytest.raises(TypeError):
             push(entry, there)
     (begun,) = there.rglob("*.begun")
@@ -329,7 +328,7 @@ def test_a_bucket_without_conditional_writes(server, bucket, tmp_path, cache, mo
         start_response("501 Not Implemented", [("Content-Type", "application/xml")])
         return [b"<Error><Code>NotImplemented</Code></Error>"]
 
-    monkeypatch.setattr(buckets, "PATIENCE", timedelta(seconds=1))
+    monkeypatch.setattr(remotes, "PATIENCE", timedelta(seconds=1))
     if told:
         monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
     monkeypatch.setattr(server, "_app", ignorant)

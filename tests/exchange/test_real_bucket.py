@@ -12,7 +12,7 @@ import pytest
 
 from probekit.errors import EntryError, StorageError
 from probekit.exchange import Pull, remotes
-from probekit.exchange.remotes import remote_at
+from probekit.exchange.hub_remote import remote_at
 from tests.exchange.conftest import pull, push, stored
 from tests.store.synthetic import folder_bytes
 

@@ -19,8 +19,8 @@ from probekit.errors import (
     UnknownNameError,
 )
 from probekit.exchange import Pull, Push
+from probekit.exchange.hub_remote import remote_at
 from probekit.exchange.remote_entry import folder_of
-from probekit.exchange.remotes import remote_at
 from probekit.store.files import checksum
 from probekit.store.labels import labels_of
 from tests.exchange.conftest import REAL_BUCKET, REPO, URL, pull, push, stored
@@ -86,10 +86,8 @@ def test_names_that_are_no_entry(there, cache, tmp_path):
 
 def test_newer_entries(entry, there, cache):
     file = entry / "manifest.json"
-    good = file.read_text()
-    file.write_text(json.dumps(json.loads(good) | {"format_version": 3}))
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"format_version": 3}))
     assert "format version 3, this probekit reads" in refused(there, cache, EntryVersionError)
-    file.write_text(good)
 
 
 def test_files_that_are_missing_or_short(entry, there, cache, monkeypatch):

@@ -1,5 +1,6 @@
 """Pushed without its text: the words are nowhere, and whoever has them gets the whole entry."""
 
+import json
 from dataclasses import replace
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import torch
 
 from probekit.errors import DataError, EntryError, OptionError
 from probekit.exchange import Pull, Push, TextSource, remotes
-from probekit.exchange.dataset_card import restore, withhold
+from probekit.exchange.remote_entry import restore, withhold
 from probekit.extraction.maintenance import EntryCopy, Reduction, check_chunks
 from probekit.store.files import checksum
 from probekit.store.labels import label_columns, labels_for, read_labels
@@ -47,6 +48,7 @@ def all_values(folder):
 def test_no_word_and_no_label_is_pushed(hub, made, repo):
     push(made["train"], URL)
     assert list(repo.rglob("labels/*.parquet"))
+    assert "/words" in (repo / "croissant.json").read_text()
     (repo / "README.md").write_text((repo / "README.md").read_text() + "\nMore of mine.\n")
     (repo / "notes.txt").write_text("mine")
     Push.of([entry.path for entry in made.values()], URL, text=False).apply()
@@ -58,6 +60,9 @@ def test_no_word_and_no_label_is_pushed(hub, made, repo):
     assert not list(repo.rglob("labels/*.parquet"))
     card = (repo / "README.md").read_text()
     assert "--data PATH" in card and "left out of dev, train" in card
+    metadata = (repo / "croissant.json").read_text()
+    assert len(json.loads(metadata)["recordSet"]) == 2 and "left out of dev, train" in metadata
+    assert "/words" not in metadata and "/id" not in metadata
 
 
 @pytest.mark.parametrize("url", ["folder", REAL_BUCKET, "hub"], indirect=True)

@@ -23,9 +23,8 @@ class DamageContract(Backed):
     def test_missing_chunk(self, fresh, tmp_path):
         if not self.lone_chunks:  # then none is missing, not even before it is written
             with self.open(tmp_path / "begun-00000000") as builder:
-                for plain in builder._plain:
-                    place = builder._backend.places(builder._store, plain)
-                    assert place.check() is place
+                for places in builder._writer.places.values():
+                    assert places.check() is places
             return
         self.remove_chunk(fresh)
         expected = r"'words': chunk \(row chunk 1, layer index 2\) is missing.*cache verify"

@@ -3,6 +3,7 @@
 import itertools
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from probekit.errors import EntryError, EntryNotFoundError
 from probekit.store.entry import Entry
+from tests.forks import kill_at
 from tests.store import synthetic
 from tests.store.backed import Backed
 
@@ -60,7 +62,7 @@ class WritingContract(Backed):
             synthetic.write(builder, [2, 3])
         files = sorted(file for file in builder.partial.rglob("*") if file.is_file())
         chunks = [file for file in files if file.name.startswith("c.")]
-        places = [builder._backend.places(builder._store, plain) for plain in builder._plain]
+        places = builder._writer.places.values()
         alone = {Path(name) for place in places if place.tail is not None for name in place.files}
         tears = itertools.cycle(["emptied", "zeroed", "gone", "cut", "zeroed"])
         for file, tear in zip([f for f in files if f not in chunks[1:-1]] * 2, tears, strict=False):
@@ -80,6 +82,17 @@ class WritingContract(Backed):
                 assert len(afresh) == (not (again.marks or of_units)), (copy, tear, caplog.text)
                 same(self.finish(again), (copy, tear))
 
+    def test_killed_twice(self, tmp_path):
+        """In the middle of the fourth unit, and when all are written but the last."""
+        build = partial(synthetic.build, backend=self.backend, dtype="int8")
+        path = tmp_path / "killed-00000000"
+        units = path.with_name(f"{path.name}.partial") / "building" / "units"
+        for target, call, marked in (("codec.checksum", 80, 3), ("builder.write_pieces", 2, 4)):
+            kill_at(f"probekit.store.{target}", call, partial(build, path))
+            assert len(list(units.glob("*.json"))) == marked
+        whole = build(tmp_path / "whole-00000000")
+        assert synthetic.folder_bytes(build(path).path) == synthetic.folder_bytes(whole.path)
+
     def test_killed_between_manifest_and_rename(self, same, tmp_path, monkeypatch):
         path = tmp_path / "late-00000000"
         with monkeypatch.context() as patch, pytest.raises(TypeError), self.open(path) as builder:
@@ -92,9 +105,10 @@ class WritingContract(Backed):
             same(self.finish(builder))
 
     def test_units_of_another_plan_are_thrown_away_only_if_that_is_asked_for(self, path, caplog):
+        other = synthetic.plan(self.backend, "float32")
+        self.open(path, plan=other).close()  # of which nothing is finished: it makes way
         with self.open(path) as builder:
             synthetic.write(builder, [0])
-        other = synthetic.plan(self.backend, "float32")
         for overwrite in (False, True):
             with pytest.raises(EntryError, match=r"1 of 5 units.*other arrays.*--overwrite"):
                 self.open(path, plan=other, overwrite=overwrite)
@@ -104,11 +118,6 @@ class WritingContract(Backed):
             assert builder.marks.keys() == set()
             synthetic.finish(builder, self.backend, "float32")
         assert "starting over" in caplog.text
-
-    def test_another_plan_of_which_nothing_is_finished_makes_way(self, path):
-        self.open(path).close()
-        with self.open(path, plan=synthetic.plan(self.backend, "float32")) as builder:
-            synthetic.finish(builder, self.backend, "float32")
 
     def test_what_is_unfinished_is_refused(self, path):
         with pytest.raises(EntryNotFoundError, match="no cache entry"):
@@ -152,10 +161,3 @@ class WritingContract(Backed):
         assert entry.manifest.limit == 5
         names = [p.name for p in fresh.path.parent.iterdir()]
         assert sorted(names) == [fresh.path.name, f"{fresh.path.name}.lock"]
-
-    def test_killed_while_replacing(self, fresh):
-        """The old entry is moved away but the new one is not there yet: the old one returns."""
-        fresh.path.rename(fresh.path.with_name(fresh.path.name + ".replaced"))
-        with pytest.raises(EntryError, match="is complete"):
-            self.open(fresh.path)
-        assert Entry.open(fresh.path).manifest == fresh.manifest

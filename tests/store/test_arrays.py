@@ -1,14 +1,12 @@
 """Array descriptions and the codec."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.errors import EntryError, OptionError
+from probekit.errors import OptionError
 from probekit.store.codec import TORCH_DTYPES, Piece, encode_chunk, fits
 from probekit.store.layout import FEATURE_DTYPES, ArraySpec, chunk_rows_for
 
@@ -43,12 +41,6 @@ def test_chunk_rows(dim, dtype, rows):
 def test_impossible_specs(changes):
     with pytest.raises(OptionError):
         spec(**changes)
-
-
-def test_specs_survive_json():
-    assert ArraySpec.from_json(json.loads(json.dumps(spec().to_json()))) == spec()
-    with pytest.raises(EntryError, match="cannot read the array description"):
-        ArraySpec.from_json({**spec().to_json(), "colour": 1})
 
 
 @pytest.mark.parametrize(

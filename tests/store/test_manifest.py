@@ -1,4 +1,4 @@
-"""The manifest and strict JSON."""
+"""The manifest, and strict JSON: what anybody may have written is an object, or nothing."""
 
 import dataclasses
 import json
@@ -6,7 +6,11 @@ import json
 import pytest
 
 from probekit.errors import EntryError, OptionError
+from probekit.store.json_types import read_object
+from probekit.store.layout import proven_key
+from probekit.store.lock import read_owner
 from probekit.store.manifest import Manifest
+from probekit.store.unfinished import read_marks
 from tests.store import synthetic
 
 
@@ -45,6 +49,7 @@ def test_what_no_manifest_is(change, says):
         ({"format_version": 9, "versions": 3}, "; upgrade probekit"),
         ({"format_version": 9, "versions": {"probekit": "\x1b[1m"}}, "; upgrade probekit"),
         ({"colour": 1}, r"unknown fields \['colour'\]"),
+        ({"causal": None}, r"missing fields \['causal'\]"),
         ({"key": "x"}, "64 hex digits"),
         ({"arrays": [{"name": "words"}]}, "cannot read the array"),
         ({"arrays": 3}, "m.json: "),
@@ -52,13 +57,21 @@ def test_what_no_manifest_is(change, says):
     ids=str,
 )
 def test_unusable_manifests(change, says):
-    text = json.dumps(json.loads(sample().to_json()) | change)
+    values = json.loads(sample().to_json()) | change
+    text = json.dumps({name: value for name, value in values.items() if value is not None})
     with pytest.raises(EntryError, match=rf"m\.json.*{says}|{says}"):
         Manifest.from_json(text, "m.json")
 
 
-def test_a_missing_field_is_named():
-    values = json.loads(sample().to_json())
-    del values["causal"]
-    with pytest.raises(EntryError, match=r"missing fields \['causal'\]"):
-        Manifest.from_json(json.dumps(values), "m.json")
+ODD = [b"", b"\xff", b"{", b"[]", b"null", b"[" * 100_000, b"1" * 5000]
+
+
+@pytest.mark.parametrize("data", ODD, ids=lambda data: repr(data[:4]))
+def test_what_holds_no_object_holds_nothing(tmp_path, data):
+    file = tmp_path / "000000.json"
+    file.write_bytes(data)
+    assert read_object(file) is None and read_owner(file) is None
+    assert read_marks(tmp_path) == {} and not proven_key(file, tmp_path / "train-00000000")
+    assert read_object(tmp_path) is None and read_object(tmp_path / "none") is None
+    file.write_text('{"a": [1]}')
+    assert read_object(file) == {"a": [1]} and read_marks(tmp_path) == {}

@@ -39,7 +39,7 @@ _COLUMNS = (
     *("model", "task", "split", "part", "key", "size", "bytes", "examples", "words", "layers"),
     *("dtype", "compute", "format", "created", "state"),
 )
-
+_KEY = re.compile(r"[0-9a-f]{8,64}")
 
 LEFT_OVER = "left over"
 """How the state of what no entry needs begins."""
@@ -247,7 +247,10 @@ def select_folders(names: Sequence[str], root: PathName) -> list[Path]:
     listed = {folder.path.resolve() for folder in folders}
     if all(_is_entry(path) or path.resolve() in listed for path in paths):
         return paths
-    keyed = [_of_key(name, folders) for name in names]
+    keyed = [  # of a key, or of its beginning as ``cache ls`` prints it
+        [folder.path for folder in folders if _KEY.fullmatch(name) and names_entry(name, folder)]
+        for name in names
+    ]
     if all(keyed):
         return [path for paths_found in keyed for path in paths_found]
     if len(names) > 3:
@@ -337,12 +340,6 @@ def _texts(name: str, kind: str) -> Callable[[str, int | None, bool], str | None
             return None
 
     return fingerprint
-
-
-def _of_key(name: str, folders: Sequence[EntryFolder]) -> list[Path]:
-    """Return the entries of a key, or of its beginning as ``cache ls`` prints it."""
-    is_key = re.fullmatch(r"[0-9a-f]{8,64}", name) is not None
-    return [folder.path for folder in folders if is_key and names_entry(name, folder)]
 
 
 def _is_entry(path: Path) -> bool:

@@ -20,6 +20,7 @@ from probekit.store.entry import Entry, folder_of_key
 from probekit.store.files import check_room, disk_bytes, plain_path, typed_path
 from probekit.store.labels import carry_labels
 from probekit.store.layout import (
+    EXAMPLES,
     MANIFEST,
     PARTIAL,
     beside,
@@ -185,7 +186,7 @@ class EntryCopy:
     manifest: Manifest
     rows: Rows
     destination: Destination
-    made_by: str = "cache copy"
+    made_by: str
 
     @classmethod
     def of(
@@ -213,10 +214,23 @@ class EntryCopy:
             EntryNotFoundError: there is no such entry.
             EntryError: it is unfinished or damaged, or another one is in the copy's place.
         """
-        source = VerifiedEntry(path)
+        return cls.part_of(VerifiedEntry(path), root, layers, arrays, overwrite=overwrite)
+
+    @classmethod
+    def part_of(
+        cls,
+        source: VerifiedEntry,
+        root: Path,
+        layers: str | None,
+        arrays: Collection[str],
+        *,
+        overwrite: bool = False,
+        made_by: str = "cache copy",
+    ) -> "EntryCopy":
+        """Plan a copy of an entry that is open; arguments and errors as of `of`."""
         manifest = part_manifest(source.manifest, asked_arrays(source.manifest, layers, arrays))
-        to = Destination.of(root, path, manifest.key, overwrite=overwrite)
-        return cls(source, manifest, CopiedRows(source, manifest), to)
+        to = Destination.of(root, source.named, manifest.key, overwrite=overwrite)
+        return cls(source, manifest, CopiedRows(source, manifest), to, made_by)
 
     @property
     def nbytes(self) -> int:
@@ -257,7 +271,8 @@ class EntryCopy:
             "made_by": self.made_by,
             "source": digest(source.manifest_text),
         }
-        whole = manifest is source.manifest
+        # an entry whose text was put back has other files than the one that was pushed
+        whole = manifest is source.manifest and EXAMPLES in manifest.files
         with to.builder(plan, source.outlines() if whole else None) as builder:
             self.rows.write(builder, report)
             source.check_standing()

@@ -221,7 +221,16 @@ def _merged(cache: Path, parts: Sequence[Begun], progress: bool) -> Entry:
     drafted = [begun.partial for begun in parts if is_drafted(begun.partial)]
     draft_in = (drafted or [first.partial])[0]
     with EntryBuilder(folder, plan=first.plan, draft=lambda: Draft.read(draft_in)) as builder:
-        _copy_units(builder, elsewhere, progress)
+        # of a unit that several have, the first one's is copied
+        todo = {unit: begun for begun in reversed(elsewhere) for unit in begun.marks}
+        todo = {unit: todo[unit] for unit in builder.left if unit in todo}
+        sizes = {unit: sum(c.nbytes for c in todo[unit].marks[unit].chunks) for unit in todo}
+        with ProgressBar(
+            total=sum(sizes.values()), desc="merge", unit="B", unit_scale=True, shown=progress
+        ) as bar:
+            for unit, begun in todo.items():
+                builder.copy_unit(unit, begun.chunks(unit), stats=begun.marks[unit].stats)
+                bar.report(sizes[unit])
         if left := builder.left:
             raise EntryError(
                 f"{folder}: {len(left)} of {len(first.plan['units'])} units are in none of the "
@@ -232,16 +241,3 @@ def _merged(cache: Path, parts: Sequence[Begun], progress: bool) -> Entry:
         for begun in elsewhere:
             carry_labels(begun.entry, draft.manifest, labels_folder(folder))
         return seal(builder, draft)
-
-
-def _copy_units(builder: EntryBuilder, sources: Sequence[Begun], progress: bool) -> None:
-    """Copy what a builder lacks; of a unit that several sources have, the first one's."""
-    todo = {unit: begun for begun in reversed(sources) for unit in begun.marks}
-    todo = {unit: todo[unit] for unit in builder.left if unit in todo}
-    sizes = {unit: sum(c.nbytes for c in todo[unit].marks[unit].chunks) for unit in todo}
-    with ProgressBar(
-        total=sum(sizes.values()), desc="merge", unit="B", unit_scale=True, shown=progress
-    ) as bar:
-        for unit, begun in todo.items():
-            builder.copy_unit(unit, begun.chunks(unit), stats=begun.marks[unit].stats)
-            bar.report(sizes[unit])

@@ -3,7 +3,6 @@
 Nothing goes that is not provably probekit's; links are not followed.
 """
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,7 +143,13 @@ def find_stale(root: Path) -> list[Stale]:
         Stale(path, entry, what, disk_bytes(path) if path.is_dir() else path.stat().st_size)
         for folder in matching(root, "*/*")
         if folder.is_dir() and not (folder.is_symlink() or folder.parent.is_symlink())
-        for path, entry, what in itertools.chain(_beside_entries(folder), _labels(folder))
+        for path, entry, what in [
+            *_beside_entries(folder),
+            *(
+                (of.path, folder, f"labels of split {of.split} of a text without an entry")
+                for of in orphaned_labels(folder)
+            ),
+        ]
     ]
     return sorted(stale_paths, key=lambda stale: stale.path)
 
@@ -208,12 +213,6 @@ _SUFFIXES: dict[str, tuple[str, Callable[[Path, Path], bool]]] = {
         lambda path, entry: path.is_file() and not path.stat().st_size and not remains(entry),
     ),
 }
-
-
-def _labels(task: Path) -> Iterator[tuple[Path, Path, str]]:
-    """Yield the label files of texts that have no entry any more."""
-    for file in orphaned_labels(task):
-        yield file.path, task, f"labels of split {file.split} of a text without an entry"
 
 
 def orphaned_labels(task: Path, without: Path | None = None) -> list[LabelFile]:

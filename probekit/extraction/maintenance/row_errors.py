@@ -83,7 +83,7 @@ def read_sample(
     """
     parts = {}
     for name, rows in sample.items():
-        numbers = torch.from_numpy(entry.examples.starts(name)[rows.example] + rows.within)
+        numbers = entry.examples.starts(name)[rows.example] + rows.within
         parts[name] = entry.arrays[name].read(numbers).float()
     return parts
 
@@ -148,15 +148,8 @@ _STORE_TOLERANCE = {"float32": 0.0, "float16": 0.0, "bfloat16": 4e-3, "int8": 1e
 TAIL = 10
 _MODEL = ("name", "revision", "identity")
 _SAME = (
-    "model",
-    "text",
-    "max_length",
-    "overlong",
-    "pooling",
-    "layers",
-    "tokens",
-    "chat_template",
-    "masking",
+    *("model", "text", "max_length", "overlong", "pooling", "layers", "tokens"),
+    *("chat_template", "masking"),
 )
 
 

@@ -3,15 +3,16 @@
 Chunks are uncompressed, so a reader needs no backend: it maps the bytes at the places given.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from probekit.base.replacing import sync_path
 from probekit.errors import EntryError
-from probekit.store.files import file_sizes
+from probekit.store.files import WholeFiles, file_sizes
 from probekit.store.layout import PlainArray
 
 REMEDY = "Run `probekit cache verify` on the entry, then extract it again with --overwrite."
@@ -57,24 +58,41 @@ class ChunkPlaces:
         return self
 
 
-@runtime_checkable
-class ChunkWriter(Protocol):
+class ChunkWriter:
     """Writes whole chunks into allocated arrays, of several threads at a time."""
 
-    def write(self, array: PlainArray, row_chunk: int, layer_index: int, data: np.ndarray) -> None:
-        """Write one whole chunk and ask the operating system to put it on the disk.
+    def __init__(self, path: Path, places: Iterable[ChunkPlaces]) -> None:
+        """Keep the store's path, and where the chunks of its arrays lie, by the arrays' names."""
+        self._path, self._files = path, WholeFiles()
+        self.places = {chunks.array.name: chunks for chunks in places}
 
-        ``data`` is C-contiguous, of the array's dtype and chunk shape.
+    def write(self, array: PlainArray, row_chunk: int, layer_index: int, data: np.ndarray) -> None:
+        """Write one whole chunk and wait until its bytes are on the disk.
+
+        ``data`` is C-contiguous, of the array's dtype and chunk shape. The last layer's chunk of a
+        file brings what the file holds after its chunks.
 
         Raises:
             OSError: the file system refuses.
         """
+        places, at = self.places[array.name], (row_chunk, layer_index)
+        file, offset = Path(places.files[places.file_index[at]]), int(places.offsets[at])
+        alone = places.tail == b""
+        self._files.write(file, data.data, at=None if alone else offset)
+        if places.tail and layer_index == array.grid[1] - 1:
+            self._files.write(file, memoryview(places.tail), at=offset + data.nbytes)
 
     def sync(self) -> None:
         """Put on the disk what `write` did not: what `create` made, and the names of chunks."""
-
-    def close(self) -> None:
-        """Give back what the writer holds."""
+        of_chunks = {
+            file
+            for places in self.places.values()
+            if places.tail is not None
+            for file in places.files
+        }
+        for path in (self._path, *self._path.rglob("*")):
+            if str(path) not in of_chunks:
+                sync_path(path)
 
 
 @runtime_checkable

@@ -2,11 +2,10 @@
 
 HDF5 has one writer and a file killed before ``flush`` does not open. So h5py only creates the
 file (chunked layout, early allocation, no fill) and closes it; after that its structure never
-changes, and chunks are written with ``pwrite`` at their byte offsets. A file killed at any
+changes, and chunks are written at their byte offsets. A file killed at any
 moment opens, and two files with the same chunks are the same byte for byte.
 """
 
-import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from io import BufferedIOBase
@@ -55,7 +54,7 @@ class Hdf5File:
 
     def open_writer(self, path: Path, arrays: Sequence[PlainArray]) -> ChunkWriter:
         """Return a writer at the chunk offsets of ``arrays``."""
-        return _Hdf5Writer(path, {array.name: self.places(path, array) for array in arrays})
+        return ChunkWriter(path, [self.places(path, array).check() for array in arrays])
 
     def places(
         self, path: Path, array: PlainArray, source: BufferedIOBase | None = None
@@ -77,30 +76,6 @@ def _describe(file: Any, array: PlainArray, dimensions: Sequence[str]) -> None:
             scale = file.create_dataset(name, (length,), "<f4", track_times=False)
             scale.make_scale(f"{_DIMENSION}{length:10d}")
         dataset.dims[axis].attach_scale(file[name])
-
-
-class _Hdf5Writer:
-    def __init__(self, path: Path, places: dict[str, ChunkPlaces]) -> None:
-        for chunks in places.values():
-            chunks.check()
-        self._offsets = {name: chunks.offsets for name, chunks in places.items()}
-        self._descriptor = os.open(path, os.O_RDWR)
-
-    def write(self, array: PlainArray, row_chunk: int, layer_index: int, data: np.ndarray) -> None:
-        offset = int(self._offsets[array.name][row_chunk, layer_index])
-        left = data.data.cast("B")
-        while left:
-            written = os.pwrite(self._descriptor, left, offset)
-            left, offset = left[written:], offset + written
-        os.fsync(self._descriptor)
-
-    def sync(self) -> None:
-        os.fsync(self._descriptor)
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
 
 
 def _read_offsets(path: Path, array: PlainArray, source: BufferedIOBase | None) -> np.ndarray:

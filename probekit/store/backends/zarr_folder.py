@@ -16,17 +16,14 @@ import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from probekit.base.replacing import sync_path
 from probekit.errors import EntryError, reason_of
 from probekit.store.backends.contract import REMEDY, ChunkPlaces, ChunkWriter, check_layout
-from probekit.store.files import WholeFiles
 from probekit.store.layout import PlainArray, dimension_names
 
 # "c.0.3.0" rather than "c/0/3/0": one inode per chunk instead of two or three.
@@ -94,8 +91,7 @@ class ZarrFolder:
         with _reading(path / _METADATA, "group") as metadata:
             if (metadata["zarr_format"], metadata["node_type"]) != (3, "group"):
                 raise ValueError("not a group")
-        places = {array.name: self.places(path, array) for array in arrays}
-        return _ZarrWriter(path, places)
+        return ChunkWriter(path, [self.places(path, array) for array in arrays])
 
     def places(self, path: Path, array: PlainArray) -> ChunkPlaces:
         """Return the chunk files, after comparing the array's metadata with ``array``."""
@@ -116,32 +112,6 @@ class ZarrFolder:
             return ChunkPlaces(array, files, file_index, offsets, tail=b"")
         offsets += np.arange(layers) * array.chunk_nbytes
         return ChunkPlaces(array, files, file_index // layers, offsets, tail=_index(array))
-
-
-@dataclass(eq=False)
-class _ZarrWriter:
-    path: Path
-    places: dict[str, ChunkPlaces]
-    files: WholeFiles = field(default_factory=WholeFiles)
-
-    def write(self, array: PlainArray, row_chunk: int, layer_index: int, data: np.ndarray) -> None:
-        places, at = self.places[array.name], (row_chunk, layer_index)
-        file, offset = Path(places.files[places.file_index[at]]), int(places.offsets[at])
-        if not places.tail:
-            self.files.write(file, data.data)
-            return
-        self.files.write(file, data.data, at=offset)
-        if layer_index == array.grid[1] - 1:
-            self.files.write(file, memoryview(places.tail), at=offset + data.nbytes)
-
-    def sync(self) -> None:
-        for folder, _, files in os.walk(self.path):
-            if _METADATA in files:  # chunks are on the disk already, but for their names
-                sync_path(Path(folder, _METADATA))
-            sync_path(Path(folder))
-
-    def close(self) -> None:
-        pass
 
 
 def _index(array: PlainArray) -> bytes:

@@ -16,10 +16,12 @@ from probekit.errors import (
 from probekit.extraction.maintenance import (
     EntryCopy,
     check_chunks,
+    convert_entries,
     copy_entries,
     plan_conversion,
     select_sources,
 )
+from probekit.store.backends import ChunkWriter
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry, list_entries
 from probekit.store.lock import EntryLock
@@ -104,8 +106,6 @@ def test_a_cache_through_a_link_is_copied(cache, tmp_path):
         select_sources([str(tmp_path / "linked")], tmp_path), tmp_path / "t"
     )
     assert folder_bytes(copy.destination.path) == folder_bytes(entry_in(cache))
-    with pytest.raises(OptionError, match=r"is in .* already"):
-        EntryCopy.of(entry_in(cache), tmp_path / "linked")
 
 
 def test_a_torn_destination_is_written_again(cache, tmp_path):
@@ -122,23 +122,24 @@ def test_a_torn_destination_is_written_again(cache, tmp_path):
 
 
 def test_a_disk_that_keeps_something_else_is_told_of(cache, tmp_path, monkeypatch):
-    from probekit.store.backends.zarr_folder import _ZarrWriter
-
-    write = _ZarrWriter.write
+    write = ChunkWriter.write
 
     def forgets(writer, array, row_chunk, layer_index, data):
         write(writer, array, row_chunk, layer_index, data * (row_chunk != 1))
 
-    monkeypatch.setattr(_ZarrWriter, "write", forgets)
+    monkeypatch.setattr(ChunkWriter, "write", forgets)
     with pytest.raises(StorageError, match=r"row chunk 1.*the disk loses data"):
         EntryCopy.of(entry_in(cache), tmp_path / "to").apply()
 
 
 def test_room_is_asked_for_before(cache, tmp_path, monkeypatch):
     monkeypatch.setattr("probekit.store.files.free_bytes", lambda folder: 100)
+    path, to = entry_in(cache), tmp_path / "to"
     with pytest.raises(StorageError, match=r"has 100 B free, and this copy writes"):
-        list(copy_entries([entry_in(cache)], tmp_path / "to"))
-    assert not (tmp_path / "to").exists()
+        list(copy_entries([path], to))
+    with pytest.raises(StorageError, match="has 100 B free, and this conversion writes"):
+        list(convert_entries([path], root=to, dtype="float16"))
+    assert not to.exists()
 
 
 def test_who_writes_and_what_is_unfinished(cache, tmp_path):
@@ -184,8 +185,10 @@ def test_another_source_does_not_go_on_with_a_copy(cache, tmp_path):
 
 def test_where_copies_cannot_go(cache, tmp_path):
     path = entry_in(cache)
-    with pytest.raises(OptionError, match=r"is in .* already: give another root"):
-        EntryCopy.of(path, cache)
+    (tmp_path / "linked").symlink_to(cache)
+    for root in (cache, tmp_path / "linked"):
+        with pytest.raises(OptionError, match=r"is in .* already: give another root"):
+            EntryCopy.of(path, root)
     with pytest.raises(OptionError, match="is inside an entry"):
         EntryCopy.of(path, path / "deeper")
     moved = shutil.copytree(path, tmp_path / "a" / "b" / "renamed")

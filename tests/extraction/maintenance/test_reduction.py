@@ -14,6 +14,7 @@ from tests.cli.console import done, run
 from tests.extraction.extracted import interrupted_after
 from tests.extraction.extracted import run as extract
 from tests.extraction.maintenance.conftest import FORMS, entry_in
+from tests.extraction.maintenance.test_removal import tree
 from tests.forks import kill_at
 
 
@@ -80,12 +81,6 @@ def test_an_extraction_of_all_does_not_take_the_rest_for_it(inputs, plain, cache
     assert again.path == plain.path and again.arrays["words"].layers == (0, 1, 2, 3)
     assert Reduction.of(again.path, layers="1,2", arrays=()).apply().path == left.path
     assert not again.path.exists()
-
-
-def tree(root):
-    return {
-        path.relative_to(root): path.is_file() and path.read_bytes() for path in root.rglob("*")
-    }
 
 
 PLACES = (

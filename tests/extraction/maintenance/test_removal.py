@@ -22,17 +22,16 @@ KEY8 = digest(ASKED)[:8]
 
 
 def tree(root: Path) -> dict[str, str]:
-    """Return every file, folder and link below a folder, by its content."""
+    """Return every file, folder and link below a folder, by its path from there."""
     found = {}
     for folder, folders, files in os.walk(root):
         for name in [*folders, *files]:
-            path = Path(folder) / name
+            path, content = Path(folder) / name, "folder"
             if path.is_symlink():
-                found[str(path)] = f"link to {os.readlink(path)}"
-            elif path.is_dir():
-                found[str(path)] = "folder"
-            else:
-                found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+                content = f"link to {os.readlink(path)}"
+            elif not path.is_dir():
+                content = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[str(path.relative_to(root))] = content
     return found
 
 
@@ -178,9 +177,9 @@ def test_only_what_its_name_and_request_prove_goes(tmp_path_factory, folders):
             assert not proven or {Path(place).parts[0] for place, _ in files} & {"a", "plan.json"}
         else:
             assert dict(files)[proofs[name]] == manifest_of(ASKED)
-            gone, complete = [root / name], root / f"train-{KEY8}"
+            gone, complete = [name], root / f"train-{KEY8}"
             if proven_key(complete / "manifest.json", complete):
-                gone.append(complete / "building")  # left by a kill: it goes with any lock
+                gone.append(f"{complete.name}/building")  # left by a kill: it goes with any lock
             kept = {p for p in before if not any(map(Path(p).is_relative_to, gone))}
             assert {p for p in tree(root) if ".lock" not in p} == {
                 p for p in kept if ".lock" not in p

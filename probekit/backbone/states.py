@@ -10,9 +10,8 @@ from torch import Tensor
 
 from probekit.backbone.facts import BackboneInfo
 from probekit.base.kinds import ARRAYS, RESID_POST
-from probekit.data.batches import Batching, TokenBatch, token_batches
-from probekit.data.encoded import EncodedSplit
-from probekit.data.pooling import Pooling, pool
+from probekit.data.batches import Batching, TokenBatch, pool, token_batches
+from probekit.data.encoded import EncodedSplit, Pooling
 from probekit.probe.model_parts import FinalNorm
 
 PointLayers = Mapping[str, Sequence[int]]

@@ -17,8 +17,7 @@ from probekit.backbone import BackboneInfo
 from probekit.backbone.points import Place
 from probekit.base.kinds import ARRAYS
 from probekit.base.registry import choose
-from probekit.data.encoded import EncodedSplit
-from probekit.data.pooling import Pooling
+from probekit.data.encoded import EncodedSplit, Pooling
 from probekit.errors import OptionError
 from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.units import (

@@ -15,7 +15,7 @@ from probekit.base.kinds import (
     parse_layers,
     stream_array,
 )
-from probekit.data.pooling import Pooling
+from probekit.data.encoded import Pooling
 from probekit.data.predicted import RATE
 from probekit.errors import OptionError
 from probekit.extraction.request_options import KEEP, ExtractOptions

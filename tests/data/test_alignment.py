@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import ByT5Tokenizer
 
-from probekit.data import alignment
-from probekit.data.alignment import backend, check_word_separation, encode_portions, learn_specials
+from probekit.data import texts as texts_module
 from probekit.data.encoded import Subwords
+from probekit.data.texts import backend, check_word_separation, encode_portions, learn_specials
 from probekit.errors import BackboneError, DataError
 from tests import tiny
 from tests.data.samples import TOKENIZERS, tokenizer
@@ -90,7 +90,7 @@ def test_portions_hold_every_text_once_and_are_bounded(lengths, most):
     inner = Mock(spec=Tokenizer)
     inner.encode_batch.side_effect = lambda given, **options: given
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(alignment, "_CALL", most)
+        patch.setattr(texts_module, "_CALL", most)
         assert list(encode_portions(inner, texts, texts)) == texts
     parts = [call.args[0] for call in inner.encode_batch.call_args_list]
     assert [text for part in parts for text in part] == texts

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probekit.data.alignment import learn_specials
-from probekit.data.texts import encode_words
+from probekit.data.texts import encode_words, learn_specials
 from probekit.errors import BackboneError, DataError, OptionError, UnknownNameError
 from tests import tiny
 from tests.data.samples import SENTENCES, TOKENIZERS, spell, tokenizer

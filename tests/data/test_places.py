@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from probekit.data.encoded import columns_of, encoded_of, window_lengths
-from probekit.data.pooling import row_sources
+from probekit.data.encoded import columns_of, encoded_of, row_sources, window_lengths
 from probekit.data.texts import encode_pairs, encode_texts, encode_words
 from probekit.extraction import ExtractOptions, extract
 from probekit.store import ExampleTable

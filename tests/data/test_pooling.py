@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.data.pooling import Picks, pool, segment_mean
+from probekit.data.batches import Picks, pool, segment_mean
 
 HALF = torch.bfloat16
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from probekit.data.alignment import learn_specials
-from probekit.data.texts import encode_texts
+from probekit.data.texts import encode_texts, learn_specials
 from probekit.errors import DataError, OptionError
 from tests import tiny
 from tests.data.samples import AWKWARD, TOKENIZERS

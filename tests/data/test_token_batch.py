@@ -5,8 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probekit.data.batches import token_batches
-from probekit.data.pooling import pool
+from probekit.data.batches import pool, token_batches
 from probekit.data.texts import encode_words
 from tests.data.samples import SENTENCES, tokenizer
 

@@ -12,8 +12,7 @@ from probekit.backbone.facts import Identity
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import KINDS, LAST_ONLY, OUTPUT_HEAD, KindName, parse_layers
 from probekit.base.numbers import bounds_of
-from probekit.data.encoded import EncodedSplit
-from probekit.data.pooling import Pooling
+from probekit.data.encoded import EncodedSplit, Pooling
 from probekit.errors import DataError, OptionError
 from probekit.extraction.imports.import_options import ImportOptions
 from probekit.extraction.imports.sequences import Sequences

@@ -23,7 +23,7 @@ from probekit.base.kinds import ARRAYS
 from probekit.base.machine import usable_cores
 from probekit.base.numbers import ragged_arange
 from probekit.base.registry import PathName, choose
-from probekit.data.pooling import Pooling
+from probekit.data.encoded import Pooling
 from probekit.errors import EntryError, OptionError, StateRangeError
 from probekit.extraction.compute import LayerStatistics, writer_thread
 from probekit.extraction.maintenance.entry_copy import Destination, EntryCopy, make_entries

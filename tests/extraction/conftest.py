@@ -32,7 +32,7 @@ def wide_bert(tmp_path_factory):
 
 def make_small(patch, nbytes=20_000):
     """Let a corpus of a few hundred words have several units, and each of these several chunks."""
-    patch.setattr("probekit.extraction.units.UNIT_BYTES", nbytes)
+    patch.setattr("probekit.extraction.plan.UNIT_BYTES", nbytes)
     patch.setattr("probekit.extraction.plan.chunk_rows_for", lambda dim, dtype, rows: 16)
 
 

@@ -43,7 +43,7 @@ def small_parts(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def small_file(monkeypatch):
-    monkeypatch.setattr("probekit.extraction.opening._MEASURED_BYTES", 2**20)
+    monkeypatch.setattr("probekit.extraction.forecasting._MEASURED_BYTES", 2**20)
 
 
 def extracted(model, data, cache, dtype="float32", **how):

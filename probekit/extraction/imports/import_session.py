@@ -1,6 +1,5 @@
 """The call behind ``probekit cache import``, and what makes entries of given states."""
 
-import logging
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -15,16 +14,14 @@ from torch import Tensor
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.backbone.states import NO_POINTS, PointLayers
 from probekit.base.kinds import KINDS
-from probekit.base.registry import PathName, listed
+from probekit.base.registry import PathName
 from probekit.base.tensors import ReusedMemory
 from probekit.data.batches import PADDED, Batching, TokenBatch
 from probekit.data.encoded import EncodedSplit
 from probekit.errors import DataError, OptionError
 from probekit.extraction.compute import Progress
 from probekit.extraction.entry_session import EntrySession
-from probekit.extraction.estimate import describe_cuts
 from probekit.extraction.extract_target import ExtractTarget
-from probekit.extraction.extraction_call import as_named, name_task
 from probekit.extraction.imports.import_options import ImportOptions
 from probekit.extraction.imports.import_request import (
     Matched,
@@ -36,7 +33,7 @@ from probekit.extraction.imports.import_request import (
 )
 from probekit.extraction.imports.sequences import Sequences, given_sequences, request_files
 from probekit.extraction.imports.token_matching import match_tokens
-from probekit.extraction.opening import inspect_target, read_task, read_texts
+from probekit.extraction.opening import inspect_target, read_task, read_texts, say_cuts
 from probekit.extraction.request_options import ExtractOptions
 from probekit.features.duplicates import say_duplicates
 from probekit.store.entry import Entries
@@ -45,8 +42,6 @@ from probekit.tasks import Split, Task, TextOptions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -202,8 +197,7 @@ class ImportSession(EntrySession):
         """Return the split as the producer of the states read it."""
         encoded = self.states.matched.encoded
         longest = int(encoded.window_lengths.max(initial=0))
-        if cuts := describe_cuts(split.name, encoded.counts, longest):
-            logger.warning("%s", cuts)
+        say_cuts(split.name, encoded.counts, longest)
         return encoded
 
 
@@ -306,15 +300,13 @@ def import_states(
         kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
         skip_unlabelled=skip_unlabelled, skip_blank=skip_blank,
     )  # fmt: skip
-    wanted, (called, in_memory) = options or ImportOptions(), as_named(model, tokenizer, name)
     by_split = states if isinstance(states, Mapping) else {None: states}
     if splits is None and isinstance(states, Mapping):
         splits = [*map(str, states)]
-    target = ImportTarget(
-        model=called, task=name_task(task, examples), given=in_memory, examples=examples,
-        own=text_options, data=None if data is None else Path(data),
-        splits=None if splits is None else listed(splits), revision=revision, label=label,
-        name=name, cache=typed_path(cache), overwrite=overwrite, restart=restart, wanted=wanted,
+    target = ImportTarget.of(
+        model, task, tokenizer=tokenizer, examples=examples, own=text_options, data=data,
+        splits=splits, revision=revision, label=label, name=name, cache=cache,
+        overwrite=overwrite, restart=restart, wanted=options or ImportOptions(),
         typed_states=tuple(
             str(path) if split is None else f"{split}={path}"
             for split, path in by_split.items()

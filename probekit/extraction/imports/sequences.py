@@ -24,11 +24,6 @@ STATES, TOKEN_IDS, WORD_OFFSETS = "hidden_states", "token_ids", "word_offsets"
 
 _SUFFIX = ".safetensors"
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_SAFETENSORS = {
-    **{"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64},
-    **{"I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8},
-    **{"U8": torch.uint8, "BOOL": torch.bool},
-}
 _WHOLE = (
     *(torch.int8, torch.int16, torch.int32, torch.int64),
     *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
@@ -67,8 +62,7 @@ class _Stored(NamedTuple):
                 tensor: Tensor = file.get_tensor(name)
                 return tensor
 
-        dtype = _SAFETENSORS.get(part.get_dtype())
-        return cls(f"{path}: {name}", tuple(part.get_shape()), dtype, read)
+        return cls(f"{path}: {name}", tuple(part.get_shape()), part[:0].dtype, read)
 
     @classmethod
     def of_memory(cls, values: Any, where: str) -> Self:

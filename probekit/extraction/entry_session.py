@@ -69,9 +69,9 @@ class EntrySession(ABC):
         """Where the states come from."""
 
     @property
-    @abstractmethod
     def output_head(self) -> OutputHead | None:
         """The output head that entries keep, if any."""
+        return None
 
     @property
     def chat_template(self) -> str | None:

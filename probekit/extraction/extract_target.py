@@ -249,28 +249,30 @@ class ExtractTarget:
             **more,
         )
 
-    def command(self, options: ExtractOptions) -> str:
-        """Return the command line that extracts it with some options; Python, if need be."""
+    @property
+    def _changed(self) -> dict[str, Any]:
+        """What was typed of the target besides model, task and own data, by name."""
         typed = {name: getattr(self, name) for name in _TYPED}
         if self.workers != 1:
             del typed["shard"]
-        changed = {n: value for n, value in typed.items() if value != getattr(ExtractTarget, n)}
-        by_part = isinstance(self.device_map, Mapping)  # a device for each part
-        if self.given is not None or self.examples is not None or by_part:
-            return self._call(changed, options)
+        return {n: value for n, value in typed.items() if value != getattr(ExtractTarget, n)}
+
+    def words(self) -> list[str]:
+        """Return the target as a command line names it."""
         words = [self.model, self.task, *self.own.typed]
-        for name, value in changed.items():
+        for name, value in self._changed.items():
             option = "--split" if name == "splits" else flag(name)
             words += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
-        words += ["--trust-remote-code"] if self.trust_remote_code else []
-        return shlex.join(["probekit", "extract", *words, *options.words()])
+        return [*words, *(["--trust-remote-code"] if self.trust_remote_code else [])]
 
-    def _call(self, changed: Mapping[str, Any], options: ExtractOptions) -> str:
-        """Return the call of the library that extracts what no command line can name."""
-        asked = {one.name: getattr(options, one.name) for one in fields(options)}
-        default = {one.name: one.default for one in fields(options)}
-        said = ", ".join(f"{n}={value!r}" for n, value in asked.items() if value != default[n])
-        plain = {n: str(v) if isinstance(v, Path | Shard) else v for n, v in changed.items()}
+    def command(self, options: ExtractOptions) -> str:
+        """Return the command line that extracts it with some options; Python, if need be."""
+        by_part = isinstance(self.device_map, Mapping)  # a device for each part
+        if self.given is None and self.examples is None and not by_part:
+            return shlex.join(["probekit", "extract", *self.words(), *options.words()])
+        asked = {one.name: (getattr(options, one.name), one.default) for one in fields(options)}
+        said = ", ".join(f"{n}={value!r}" for n, (value, usual) in asked.items() if value != usual)
+        plain = {n: str(v) if isinstance(v, Path | Shard) else v for n, v in self._changed.items()}
         words = [
             f"model={self.model!r}" if self.given is None else "model=MODEL, tokenizer=TOKENIZER",
             f"task={self.task!r}",

@@ -253,22 +253,26 @@ def _choose_windows(
 
 def columns_of(encoded: EncodedSplit) -> dict[str, Any]:
     """Return the columns that say what the model reads, and how many rows each example has."""
-    columns = {
+    words, tokens = encoded.example_words, encoded.example_tokens
+    lists = {
+        "valid": (encoded.valid, words),
+        "subwords": (encoded.subwords, tokens),
+        "word_map": (encoded.word_map, tokens),
+        "windows": (encoded.window_lengths, encoded.example_windows),
+        "token_types": (encoded.token_types, tokens),
+        "targets": (encoded.targets, words),
+        "kept": (encoded.kept, tokens),
+    }
+    return {
         "id": list(encoded.ids),
         "n_rows": encoded.rows["words"].astype(np.int32),
-        "valid": _column(encoded.valid, encoded.example_words),
-        "n_tokens": np.diff(encoded.example_tokens).astype(np.int32),
-        "subwords": _column(encoded.subwords, encoded.example_tokens),
-        "word_map": _column(encoded.word_map, encoded.example_tokens),
-        "windows": _column(encoded.window_lengths, encoded.example_windows),
+        "n_tokens": np.diff(tokens).astype(np.int32),
+        **{  # example i holds values[bounds[i] : bounds[i + 1]]
+            name: pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(values))
+            for name, (values, bounds) in lists.items()
+            if values is not None
+        },
     }
-    if encoded.token_types is not None:
-        columns["token_types"] = _column(encoded.token_types, encoded.example_tokens)
-    if encoded.targets is not None:
-        columns["targets"] = _column(encoded.targets, encoded.example_words)
-    if encoded.kept is not None:
-        columns["kept"] = _column(encoded.kept, encoded.example_tokens)
-    return columns
 
 
 def encoded_of(examples: ExampleTable) -> EncodedSplit:
@@ -295,11 +299,6 @@ def window_lengths(examples: ExampleTable) -> Ragged:
     lengths = examples.column("windows").combine_chunks().value_lengths()
     counts = lengths.to_numpy(zero_copy_only=False)
     return Ragged(examples.flat("windows").astype(np.int64), bounds_of(counts))
-
-
-def _column(values: np.ndarray, bounds: Int64[np.ndarray, " bounds"]) -> pa.Array:
-    """Return a list column: example i holds ``values[bounds[i]:bounds[i + 1]]``."""
-    return pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(values))
 
 
 # The two sentences of `windows`, seen by the positions among the subwords of each:

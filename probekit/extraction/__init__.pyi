@@ -8,3 +8,4 @@ from .forecasting import forecast as forecast
 from .forecasting import training_split as training_split
 from .opening import open_session as open_session
 from .request_options import ExtractOptions as ExtractOptions
+from .request_options import ImportOptions as ImportOptions

@@ -9,10 +9,10 @@ from probekit.base.fingerprint import digest
 from probekit.base.kinds import KINDS, LAST_ONLY, OUTPUT_HEAD, KindName, parse_layers
 from probekit.data.encoded import Pooling
 from probekit.errors import DataError, OptionError
-from probekit.extraction.imports.import_options import ImportOptions
 from probekit.extraction.imports.sequences import Sequences
 from probekit.extraction.imports.token_matching import Matched
 from probekit.extraction.request import Request, choose_kept, choose_pooling
+from probekit.extraction.request_options import ImportOptions
 from probekit.store.layout import model_slug
 from probekit.tasks import Task
 

@@ -22,13 +22,12 @@ from probekit.errors import DataError, OptionError
 from probekit.extraction.compute import Progress
 from probekit.extraction.entry_session import EntrySession
 from probekit.extraction.extract_target import ExtractTarget
-from probekit.extraction.imports.import_options import ImportOptions
 from probekit.extraction.imports.import_request import ask_states, named_info, settle_layers
 from probekit.extraction.imports.sequences import Sequences, given_sequences, request_files
 from probekit.extraction.imports.token_matching import Matched, Specials, match_tokens, match_words
 from probekit.extraction.opening import inspect_target, read_task, read_texts, say_cuts
 from probekit.extraction.request import Request
-from probekit.extraction.request_options import ExtractOptions
+from probekit.extraction.request_options import ExtractOptions, ImportOptions
 from probekit.features.duplicates import say_duplicates
 from probekit.store.entry import Entries
 from probekit.store.files import typed_path

@@ -11,7 +11,7 @@ from probekit.data.predicted import encode_predicted, learn_mask_vocabulary
 from probekit.data.texts import learn_specials
 from probekit.errors import BackboneError, OptionError
 from tests import tiny
-from tests.data.samples import AWKWARD, TOKENIZERS, tokenizer
+from tests.data.samples import AWKWARD, TOKENIZERS, tokenizer, windows_of
 
 MASKED = ["bert", "roberta", "deberta-v2"]
 TEXTS = st.lists(
@@ -34,12 +34,6 @@ def _encode(name, texts, ids=None, **options):
 
 def _content(name, text):
     return tokenizer(name)(text, add_special_tokens=False)["input_ids"]
-
-
-def _windows(split, example):
-    bounds = split.window_bounds
-    first, last = split.example_windows[example], split.example_windows[example + 1]
-    return [split.subwords[bounds[w] : bounds[w + 1]].tolist() for w in range(first, last)]
 
 
 def _rows(split, targets, example):
@@ -74,7 +68,7 @@ def test_next_follows_the_rules(name, texts, room, every):
         content = _content(name, text)
         blocks = [content[at : at + room] for at in range(0, len(content), room)]
         around = [[*specials.prefix, *block, *specials.suffix] for block in blocks]
-        assert _windows(split, i) == around
+        assert windows_of(split, i) == around
         assert _rows(split, targets, i) == [
             (number, len(specials.prefix) + at, block[at + 1])
             for number, block in enumerate(blocks)
@@ -102,7 +96,7 @@ def test_masked_follows_the_rules(name, texts, room, passes, rate):
         assert name_of == f"test-{text}{suffix}"
         content = _content(name, texts[text])
         blocks = [content[at : at + room] for at in range(0, len(content), room)]
-        windows, rows = _windows(split, i), _rows(split, targets, i)
+        windows, rows = windows_of(split, i), _rows(split, targets, i)
         assert len(windows) == len(blocks)
         for number, (window, block) in enumerate(zip(windows, blocks, strict=True)):
             original = [*specials.prefix, *block, *specials.suffix]
@@ -157,7 +151,7 @@ def test_every_position_is_masked_as_often():
 
 def _by_example(split, targets):
     return {
-        name: (_windows(split, i), _rows(split, targets, i)) for i, name in enumerate(split.ids)
+        name: (windows_of(split, i), _rows(split, targets, i)) for i, name in enumerate(split.ids)
     }
 
 

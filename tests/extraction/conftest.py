@@ -64,3 +64,9 @@ def many_units(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("many")
     model = tiny.build("gpt2", folder / "model")  # it has a final norm, which is a file too
     return model, write_corpus(folder / "corpus", sentences=60)
+
+
+@pytest.fixture
+def small_file(monkeypatch):
+    """How fast the disk is matters to no forecast here; the command line's tests write 64 MiB."""
+    monkeypatch.setattr("probekit.extraction.forecasting._MEASURED_BYTES", 2**20)

@@ -18,7 +18,6 @@ from probekit.extraction import (
 )
 from probekit.extraction.compute import tokens_per_second
 from probekit.extraction.forecasting import DiskSpeed, measure_disk
-from probekit.store.layout import PARTIAL, beside
 from probekit.tasks import TextOptions
 from tests.extraction.conftest import make_small
 from tests.extraction.extracted import interrupted_after
@@ -38,10 +37,7 @@ def opened(model, corpus, options=None, **target):
     return open_session(named, options)
 
 
-@pytest.fixture(autouse=True)
-def small_file(monkeypatch):
-    """How fast the disk is matters to none of these; the command line's tests write 64 MiB."""
-    monkeypatch.setattr("probekit.extraction.forecasting._MEASURED_BYTES", 2**20)
+pytestmark = pytest.mark.usefixtures("small_file")
 
 
 @pytest.fixture(scope="module")
@@ -161,22 +157,6 @@ def test_a_full_disk_is_told(place, caplog, monkeypatch):
     monkeypatch.setattr("probekit.store.files.shutil.disk_usage", lambda path: usage)
     assert forecast(session, splits)
     assert "has 1.0 kB free, and this extraction writes" in caplog.text
-
-
-def test_what_an_interrupted_extraction_wrote_is_not_needed_again(place, caplog, monkeypatch):
-    model, corpus, cache = place
-    options = ExtractOptions(compute_dtype="float32")
-    target = {"cache": cache / "stopped", "splits": ("train",)}
-    session, splits = opened(model, corpus, options, **target)
-    there = {beside(session.address(splits[0]).folder, PARTIAL): 1000}
-    monkeypatch.setattr("probekit.extraction.drafting.disk_bytes", there.__getitem__)
-    needed = session.plan(splits[0]).nbytes - 1000
-    usage = shutil.disk_usage(cache.parent)
-    for free, warned in ((needed, False), (needed - 1, True)):
-        room = usage._replace(free=free)
-        monkeypatch.setattr("probekit.store.files.shutil.disk_usage", lambda path, room=room: room)
-        forecast(session, splits)
-        assert ("this extraction writes" in caplog.text) == warned
 
 
 def test_break_even():

@@ -36,8 +36,7 @@ from transformers import AutoModel, AutoTokenizer, BatchEncoding
 
 from probekit.backbone import Inspection
 from probekit.data.batches import TokenBatch
-from probekit.extraction.compute import compute_unit
-from probekit.extraction.estimate import tokens_per_second
+from probekit.extraction.compute import compute_unit, tokens_per_second
 from probekit.extraction.opening import Session
 from probekit.extraction.plan import Plan
 from probekit.store.builder import EntryBuilder

@@ -14,9 +14,8 @@ import numpy as np
 from cluster import Cluster, Work, simulate, simulate_often, undisturbed
 
 from probekit.base.notices import human_bytes, human_time
-from probekit.extraction.opening import Forecast, break_even
-from probekit.extraction.plan import lay_out
-from probekit.extraction.units import unit_share
+from probekit.extraction.forecasting import Forecast, break_even
+from probekit.extraction.plan import lay_out, unit_share
 from probekit.store.layout import FeatureDtype
 
 BEGIN, END = "<!-- scale: begin -->", "<!-- scale: end -->"

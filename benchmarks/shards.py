@@ -27,7 +27,7 @@ from cluster import Cluster, Failure, Work, simulate
 from measure import Claim, Timings, alternate, report, timed
 from subjects import parser, work_folder
 
-from probekit.extraction.opening import measure_disk
+from probekit.extraction.forecasting import measure_disk
 
 SHARDS, SIMULATED = 33, 34
 SHARDS_AIM, SIMULATED_AIM = 0.95, 0.30
@@ -40,8 +40,8 @@ SHAPE = {
 }
 UNIT_BYTES = 4 * 2**20
 MAIN = f"""
-from probekit.extraction import plan, units
-units.UNIT_BYTES = {UNIT_BYTES}
+from probekit.extraction import plan
+plan.UNIT_BYTES = {UNIT_BYTES}
 plan.chunk_rows_for = lambda dim, dtype, rows: 128
 from probekit.cli import main
 main()

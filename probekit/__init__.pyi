@@ -1,6 +1,6 @@
 from .extraction import ExtractOptions as ExtractOptions
+from .extraction import ImportOptions as ImportOptions
 from .extraction import extract as extract
-from .extraction.imports import ImportOptions as ImportOptions
 from .extraction.imports import import_states as import_states
 from .features import Location as Location
 from .features import open_features as open_features

@@ -18,11 +18,10 @@ from probekit.backbone.saved_run import SavedRun, called
 from probekit.backbone.structure import Structure, shorten
 from probekit.backbone.tokenizer import read_tokenizer
 from probekit.base.fingerprint import digest, digest_file
-from probekit.data.chat import render, require_template
 from probekit.data.encoded import EncodedSplit
 from probekit.data.predicted import encode_predicted
 from probekit.data.texts import encode_pairs, encode_texts, encode_words
-from probekit.data.token_choice import TokenChoice
+from probekit.data.token_choice import TokenChoice, render, require_template
 from probekit.errors import BackboneError, DataError, OptionError
 from probekit.probe.model_parts import OUTPUTS, PROVENANCE, differing_entries, without_idle
 from probekit.tasks import Example

@@ -31,7 +31,7 @@ from probekit.backbone.model_classes import (
 from probekit.base.fingerprint import digest_stream
 from probekit.base.notices import warn_once
 from probekit.base.registry import PathName, typed_name
-from probekit.data.alignment import backend
+from probekit.data.texts import backend
 from probekit.errors import BackboneError, OptionError
 
 

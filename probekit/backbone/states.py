@@ -11,9 +11,8 @@ from torch import Tensor
 from probekit.backbone.facts import BackboneInfo
 from probekit.base.kinds import ARRAYS
 from probekit.base.layers import RESID_POST
-from probekit.data.batches import Batching, TokenBatch, token_batches
-from probekit.data.encoded import EncodedSplit
-from probekit.data.pooling import Pooling, pool
+from probekit.data.batches import Batching, TokenBatch, pool, token_batches
+from probekit.data.encoded import EncodedSplit, Pooling
 from probekit.probe.model_parts import FinalNorm
 
 PointLayers = Mapping[str, Sequence[int]]

@@ -11,7 +11,7 @@ from probekit.backbone.architecture import read_with
 from probekit.backbone.checkpoint import VOCABULARY, Checkpoint
 from probekit.backbone.given_model import GivenModel
 from probekit.base.installation import install_extra
-from probekit.data.alignment import backend, check_word_separation
+from probekit.data.texts import backend, check_word_separation
 from probekit.errors import BackboneError, reason_of
 
 

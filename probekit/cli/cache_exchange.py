@@ -17,7 +17,7 @@ from probekit.cli.output import print_entries, print_json, print_table, progress
 from probekit.cli.spread import spread
 from probekit.errors import EntryNotFoundError, OptionError
 from probekit.extraction import maintenance
-from probekit.extraction.imports.import_options import ImportOptions
+from probekit.extraction.request_options import ImportOptions
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,9 @@ from jaxtyping import Bool, Int32, Int64
 from probekit.base.kinds import ARRAYS
 from probekit.base.numbers import Ragged, bounds_of, ragged_arange
 from probekit.store.tables import ExampleTable
+
+Pooling = Literal["first", "last", "mean"]
+"""Which subwords make a word's row."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -250,22 +253,26 @@ def _choose_windows(
 
 def columns_of(encoded: EncodedSplit) -> dict[str, Any]:
     """Return the columns that say what the model reads, and how many rows each example has."""
-    columns = {
+    words, tokens = encoded.example_words, encoded.example_tokens
+    lists = {
+        "valid": (encoded.valid, words),
+        "subwords": (encoded.subwords, tokens),
+        "word_map": (encoded.word_map, tokens),
+        "windows": (encoded.window_lengths, encoded.example_windows),
+        "token_types": (encoded.token_types, tokens),
+        "targets": (encoded.targets, words),
+        "kept": (encoded.kept, tokens),
+    }
+    return {
         "id": list(encoded.ids),
         "n_rows": encoded.rows["words"].astype(np.int32),
-        "valid": _column(encoded.valid, encoded.example_words),
-        "n_tokens": np.diff(encoded.example_tokens).astype(np.int32),
-        "subwords": _column(encoded.subwords, encoded.example_tokens),
-        "word_map": _column(encoded.word_map, encoded.example_tokens),
-        "windows": _column(encoded.window_lengths, encoded.example_windows),
+        "n_tokens": np.diff(tokens).astype(np.int32),
+        **{  # example i holds values[bounds[i] : bounds[i + 1]]
+            name: pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(values))
+            for name, (values, bounds) in lists.items()
+            if values is not None
+        },
     }
-    if encoded.token_types is not None:
-        columns["token_types"] = _column(encoded.token_types, encoded.example_tokens)
-    if encoded.targets is not None:
-        columns["targets"] = _column(encoded.targets, encoded.example_words)
-    if encoded.kept is not None:
-        columns["kept"] = _column(encoded.kept, encoded.example_tokens)
-    return columns
 
 
 def encoded_of(examples: ExampleTable) -> EncodedSplit:
@@ -294,6 +301,74 @@ def window_lengths(examples: ExampleTable) -> Ragged:
     return Ragged(examples.flat("windows").astype(np.int64), bounds_of(counts))
 
 
-def _column(values: np.ndarray, bounds: Int64[np.ndarray, " bounds"]) -> pa.Array:
-    """Return a list column: example i holds ``values[bounds[i]:bounds[i + 1]]``."""
-    return pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(values))
+# The two sentences of `windows`, seen by the positions among the subwords of each:
+#
+#     [ a b ]  0 1 2 3          [ c d ~d e ] [ e f ]  0 1 2 3 4 5 6 7 8 9
+#
+#     words, mean of a word     1 | 2 | 1 | 2 3 | 4 | 8     (e of the first window, f of the second)
+#     words, last               1 | 2 | 1 | 3 | 4 | 8
+#     cls, last                 0 | 0 and 3 | 9             (the ends of the whole text)
+#     mean                      0 1 2 3 | 0 1 2 3 4 8 9     (e once)
+#
+# A word that the tokenizer deletes is an empty run: it has a row all the same, of zeros.
+
+
+def row_sources(split: EncodedSplit, array: str, pooling: str) -> Ragged:
+    """Return the subwords that each row of an array is made of.
+
+    Args:
+        split: the examples, encoded or as an entry stores them.
+        array: any that has not a row per subword.
+        pooling: what makes a word's row: its ``first`` subword, its ``last``, or their ``mean``.
+
+    Returns:
+        One run per row, in the order of the examples: positions among the example's subwords, over
+        all its windows. A row of a word that the tokenizer deletes has none; a mean has several.
+    """
+    asked, counts = ARRAYS[array], np.diff(split.example_tokens)
+    if asked.per != "text":
+        return _words(split, pooling)
+    if asked.averages:
+        positions = ragged_arange(np.zeros_like(counts), counts)
+        if split.averaged is None:
+            return Ragged(positions, bounds_of(counts))
+        kept = bounds_of(split.averaged.astype(np.int64))[split.example_tokens]
+        return Ragged(positions[split.averaged], kept)
+    ends = np.zeros_like(counts) if asked.end == "first" else counts - 1
+    some = counts > 0
+    return Ragged(ends[some], bounds_of(some.astype(np.int64)))
+
+
+def windows_of(
+    split: EncodedSplit, array: str, pooling: str, rows: Int64[np.ndarray, " rows"]
+) -> Bool[np.ndarray, " windows"]:
+    """Return which windows some rows of an array are made of.
+
+    Args:
+        split: the examples.
+        array: any.
+        pooling: see `row_sources`.
+        rows: numbers of the rows, in the order of the examples.
+    """
+    tokens = rows if split.kept is None else np.flatnonzero(split.kept)[rows]
+    if ARRAYS[array].per != "subword":
+        sources = row_sources(split, array, pooling).take(rows)
+        example = np.repeat(np.arange(len(split.ids)), split.rows[array])[rows]
+        tokens = sources.values + np.repeat(split.example_tokens[example], sources.lengths)
+    read = np.zeros(len(split.window_lengths), bool)
+    read[np.searchsorted(split.window_bounds, tokens, side="right") - 1] = True
+    return read
+
+
+def _words(split: EncodedSplit, pooling: str) -> Ragged:
+    """Return the positions of each word's subwords in its window, pooled."""
+    there = split.valid
+    owner = np.repeat(np.arange(len(split.ids)), np.diff(split.example_words))[there]
+    window, first, last = (column[there].astype(np.int64) for column in split.word_places)
+    sizes = last - first + 1 if pooling == "mean" else np.ones_like(first)
+    counts = np.zeros(len(there), np.int64)
+    counts[there] = sizes
+    start = split.window_bounds[window] - split.example_tokens[owner]
+    return Ragged(
+        ragged_arange(start + (last if pooling == "last" else first), sizes), bounds_of(counts)
+    )

@@ -12,13 +12,11 @@ from jaxtyping import Bool, Float64, Int, Int32, Int64
 from transformers import PreTrainedTokenizerBase
 
 from probekit.base.numbers import bounds_of, numpy_generator, ragged_arange
-from probekit.base.registry import choose
-from probekit.data.alignment import backend, encode_portions, learn_specials
 from probekit.data.encoded import EncodedSplit, Subwords
+from probekit.data.texts import backend, encode_portions, learn_specials
 from probekit.data.windows import Windows, assemble, check_limits
-from probekit.errors import BackboneError, OptionError
+from probekit.errors import BackboneError
 
-FORMS = ("masked", "next")
 RATE = 0.15
 _MASKED, _RANDOM = 0.8, 0.1
 
@@ -80,11 +78,10 @@ def encode_predicted(
     Raises:
         BackboneError: the tokenizer is not fast, or has no mask token and ``form`` is ``masked``.
         DataError: a text is not valid Unicode.
-        OptionError: an option out of its range; ``max_length`` leaves no room.
+        OptionError: ``max_length`` leaves no room.
     """
     assert len(ids) == len(texts), f"{len(ids)} ids for {len(texts)} texts"
     specials = learn_specials(tokenizer)
-    _check_options(form, every=every, rate=rate, passes=passes)
     check_limits(max_length, len(specials), "stride", least=2 if form == "next" else 1)
     vocabulary = learn_mask_vocabulary(tokenizer) if form == "masked" else None
     encodings = encode_portions(backend(tokenizer), ids, texts, ids_alone=True)
@@ -104,21 +101,6 @@ def encode_predicted(
     read = Subwords(ids=seen, words=rows, bounds=content.bounds)
     names = ids if passes == 1 else [f"{name}#{p}" for name in ids for p in range(passes)]
     return assemble(read, blocks, specials, names, n_rows, targets=targets, cut={})
-
-
-def _check_options(form: str, *, every: int, rate: float, passes: int) -> None:
-    choose("form of prediction", form, dict.fromkeys(FORMS))
-    if every < 1:
-        raise OptionError(f"--every {every}: give 1 (every position) or more.")
-    if not 0 < rate <= 1:
-        raise OptionError(f"the mask rate {rate} is not a share; give a number in (0, 1].")
-    if passes < 1:
-        raise OptionError(f"--passes {passes}: give 1 or more.")
-    if passes > 1 and form == "next":
-        raise OptionError(
-            f"--passes {passes} draws new masks in each pass, but next-token prediction masks "
-            "nothing. Leave it out."
-        )
 
 
 def _repeated(content: Subwords, passes: int) -> Subwords:

@@ -91,15 +91,15 @@ def cut_windows(content: Subwords, room: int, overlong: str, *, keep_empty: bool
         int(example): cut(_word_bounds(content, int(example)), room)
         for example in np.flatnonzero(lengths > room)
     }
-    for example, text_cut in cuts.items():
-        per_example[example] = len(text_cut.spans)
+    for example, (spans, _) in cuts.items():
+        per_example[example] = len(spans)
     start = np.repeat(content.bounds[:-1], per_example)
     stop = np.repeat(content.bounds[1:], per_example)
     first_window = bounds_of(per_example)
-    for example, text_cut in cuts.items():
+    for example, (spans, _) in cuts.items():
         run = slice(first_window[example], first_window[example + 1])
-        start[run], stop[run] = content.bounds[example] + np.array(text_cut.spans).T
-    truncated = sum(text_cut.truncated_words for text_cut in cuts.values())
+        start[run], stop[run] = content.bounds[example] + np.array(spans).T
+    truncated = sum(words for _, words in cuts.values())
     return Windows(start=start, stop=stop, per_example=per_example, truncated_words=truncated)
 
 
@@ -110,17 +110,10 @@ def _word_bounds(content: Subwords, example: int) -> Int64[np.ndarray, " bounds"
     return np.concatenate([[0], changes, [len(owners)]]).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Where the windows of one text lie.
-
-    Attributes:
-        spans: (start, stop) of each window, counted in the text's subwords.
-        truncated_words: words of which no window holds every subword.
-    """
-
-    spans: tuple[tuple[int, int], ...]
-    truncated_words: int
+Cut = tuple[tuple[tuple[int, int], ...], int]
+"""Start and stop of each window, counted in the text's subwords, and of how many words no window
+holds every subword.
+"""
 
 
 def truncate(bounds: Int64[np.ndarray, " bounds"], room: int) -> Cut:
@@ -132,7 +125,7 @@ def truncate(bounds: Int64[np.ndarray, " bounds"], room: int) -> Cut:
     """
     fitting = int(np.searchsorted(bounds, room, side="right")) - 1
     stop = int(bounds[fitting]) if fitting else room
-    return Cut(((0, stop),), len(bounds) - 1 - fitting)
+    return ((0, stop),), len(bounds) - 1 - fitting
 
 
 def stride(bounds: Int64[np.ndarray, " bounds"], room: int) -> Cut:
@@ -157,7 +150,7 @@ def stride(bounds: Int64[np.ndarray, " bounds"], room: int) -> Cut:
         else:
             spans.append((start, int(bounds[stop])))
         if stop == last:
-            return Cut(tuple(spans), truncated)
+            return tuple(spans), truncated
         # The next window overlaps this one and holds the word after it. The overlap shrinks where
         # that word would not fit behind it, down to none for a word as long as the window.
         overlap = min(room // 4, max(0, room - int(bounds[stop + 1] - bounds[stop])))

@@ -1,10 +1,11 @@
 from .extract_target import ExtractTarget as ExtractTarget
+from .extract_target import Shard as Shard
 from .extraction_call import extract as extract
 from .extraction_call import extract_splits as extract_splits
-from .opening import Forecast as Forecast
-from .opening import break_even as break_even
-from .opening import forecast as forecast
+from .forecasting import Forecast as Forecast
+from .forecasting import break_even as break_even
+from .forecasting import forecast as forecast
+from .forecasting import training_split as training_split
 from .opening import open_session as open_session
-from .opening import training_split as training_split
-from .plan import Shard as Shard
 from .request_options import ExtractOptions as ExtractOptions
+from .request_options import ImportOptions as ImportOptions

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,13 +12,12 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from probekit.backbone import StateSource, add_rows
+from probekit.backbone import StateSource, add_rows, states_at
 from probekit.base.notices import ProgressBar
 from probekit.base.tensors import ReusedMemory, carve, carved_bounds
 from probekit.data.batches import TokenBatch, token_batches
 from probekit.errors import StateRangeError
-from probekit.extraction.plan import Plan, row_dtypes
-from probekit.extraction.units import Unit
+from probekit.extraction.plan import Plan, Unit, row_dtypes
 from probekit.store.builder import EntryBuilder
 from probekit.store.codec import fits
 from probekit.store.layout import FeatureDtype
@@ -25,6 +25,12 @@ from probekit.store.layout import FeatureDtype
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_MOST_TOKENS = 512
+"""Tokens of the measured pass on a CPU, where more take long and go no faster."""
+
+_LEAST_TOKENS = 128
+"""The same where so many are a large part of the entry; fewer would go slower than a batch does."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +100,7 @@ def compute_unit(
         name: row_dtypes(array, backbone.compute_dtype, plan.pooling)
         for name, array in plan.arrays.items()
     }
-    exact = {name: pair[0] for name, pair in dtypes.items()}
-    rounded = {name: pair[1] for name, pair in dtypes.items()}
+    exact, rounded = ({name: pair[of] for name, pair in dtypes.items()} for of in (0, 1))
     computed = _gather(backbone, plan, unit, rounded, on_tokens, reused)
     finite = not any(any(part.non_finite) for part in computed.statistics.values())
     if rounded == exact or (finite and all_fit(computed.statistics, plan.dtype)):
@@ -142,9 +147,8 @@ def _gather(
     )
     for block in gathered.values():
         block.zero_()
-    layers = {name: array.layers for name, array in plan.arrays.items()}
     for batch in batches_of(backbone, plan, unit):
-        add_rows(backbone, batch, layers, gathered)
+        add_rows(backbone, batch, plan.layers, gathered)
         on_tokens(int(batch.lengths.sum()))
     statistics = {name: LayerStatistics.of(block) for name, block in gathered.items()}
     if far:
@@ -166,6 +170,40 @@ def batches_of(backbone: StateSource, plan: Plan, unit: Unit) -> list[TokenBatch
             batching=backbone.batching,
         )
     )
+
+
+def tokens_per_second(backbone: StateSource, plan: Plan, *, share: float = 1.0) -> float:
+    """Measure the forward pass on some of the entry's own sentences of middling length.
+
+    Args:
+        backbone: the frozen model.
+        plan: of the entry.
+        share: of the entry's tokens, how many are measured on a CPU: 128 at least, 512 at most,
+            after a warm-up with a quarter as many. Elsewhere it is a batch.
+    """
+    batches = batches_of(backbone, plan, plan.largest_first[0])
+    batch = batches[len(batches) // 2]
+    count = len(batch.lengths)
+    if backbone.device.type == "cpu":
+        most = min(_MOST_TOKENS, max(int(share * plan.tokens), _LEAST_TOKENS))
+        count = min(count, max(1, most // batch.input_ids.shape[1]))
+    # a few first: they pay for allocation and kernel selection
+    run_pass(backbone, plan, batch.first(-(-count // 4)))
+    seconds = seconds_of(lambda: run_pass(backbone, plan, batch.first(count)))
+    return int(batch.lengths[:count].sum()) / seconds
+
+
+def run_pass(backbone: StateSource, plan: Plan, batch: TokenBatch) -> None:
+    """Take the states of a batch, and wait for them."""
+    states = [*states_at(backbone, batch, plan.layers).values()]
+    states[-1][0, 0, 0].item()  # an accelerator returns before it is done; this waits for it
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Return how long some work takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def all_fit(statistics: Mapping[str, LayerStatistics], dtype: FeatureDtype) -> bool:

@@ -1,7 +1,7 @@
-"""What an entry holds besides rows: drafted before they are there, sealed when they all are."""
+"""What is to be made, and what an entry holds besides rows: drafted first, sealed at the end."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 
 from probekit.backbone import StateSource
-from probekit.base.fingerprint import canonical_json
+from probekit.base.fingerprint import canonical_json, digest
+from probekit.base.notices import human_bytes, human_time, short_time
 from probekit.data.encoded import columns_of
 from probekit.errors import EntryError
-from probekit.extraction.extract_target import EntryAddress
-from probekit.extraction.plan import Plan
-from probekit.extraction.units import example_row_starts
+from probekit.extraction.extract_target import EntryAddress, Shard
+from probekit.extraction.plan import Plan, Unit, example_row_starts
 from probekit.store import json_types
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
+from probekit.store.files import disk_bytes
 from probekit.store.labels import GROUPS, write_labels
-from probekit.store.layout import ArraySpec, labels_folder
+from probekit.store.layout import PARTIAL, ArraySpec, beside, labels_folder
 from probekit.store.manifest import Manifest
 from probekit.store.tables import STARTS, ExampleTable
-from probekit.store.unfinished import Draft
+from probekit.store.unfinished import Draft, unfinished_plan, unfinished_units
 from probekit.tasks import Split, Task, is_own
 from probekit.tasks.given_examples import GivenExamples
 from probekit.tasks.sentences import DOCUMENT
@@ -46,25 +47,97 @@ _STATS = {
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "zarr", "h5py")
 
 
-def make_draft(
-    address: EntryAddress,
-    split: Split,
-    task: Task,
-    plan: Plan,
-    backbone: StateSource,
-    files: Mapping[str, bytes],
-) -> Draft:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Work:
+    """An entry that is to be made of a split, or of a part of one.
+
+    Attributes:
+        split: the split.
+        address: where the entry is to lie.
+        plan: its layout.
+        shard: which of several processes this is; None makes all of it.
+    """
+
+    split: Split
+    address: EntryAddress
+    plan: Plan
+    shard: Shard | None = None
+
+    @property
+    def units(self) -> list[Unit]:
+        """The units that this process writes, largest first."""
+        if self.shard is None:
+            return self.plan.largest_first
+        return self.shard.units_of(self.plan, self.address.key)
+
+    @property
+    def title(self) -> str:
+        """What is made, for people."""
+        title = self.split.title
+        return title if self.shard is None else f"{title}, shard {self.shard}"
+
+    @property
+    def missing_bytes(self) -> int:
+        """The bytes of the entry that are still to be written.
+
+        What is unfinished is there already when the build is resumed, and given back when it
+        begins afresh.
+        """
+        return self.plan.nbytes - disk_bytes(beside(self.address.folder, PARTIAL))
+
+    def begun(self, shared: object, units: Sequence[Unit]) -> float:
+        """Return the share of the subwords of units that an earlier, unfinished run has done.
+
+        Args:
+            shared: what that run must share with this one; else extraction begins afresh, from 0.
+            units: some of the plan's.
+        """
+        folder, tokens = self.address.folder, self.plan.unit_tokens
+        same = digest(unfinished_plan(folder)) == digest(shared)
+        marked = unfinished_units(folder) if same else frozenset()
+        done = sum(tokens(unit) for unit in units if unit.index in marked)
+        return done / max(sum(map(tokens, units)), 1)
+
+    def describe(self, speed: float, begun: float) -> str:
+        """Return one line for people: what is read, what is written, where, and the time it takes.
+
+        Args:
+            speed: of the forward pass, tokens per second as measured.
+            begun: share of the subwords that an earlier run has done.
+        """
+        # "12,345 words x 7 layers x 384 and 23,456 tokens x 1 layer x 384"
+        plan, units = self.plan, self.units
+        arrays = " and ".join(
+            f"{plan.encoded.rows[name].sum():,} {name} x {len(array.layers)} "
+            f"layer{'' if len(array.layers) == 1 else 's'} x {array.dim}"
+            for name, array in plan.arrays.items()
+        )
+        all_units = len(plan.units)
+        some = "" if len(units) == all_units else f"{len(units)} of {all_units} units of "
+        tokens = [plan.unit_tokens(unit) for unit in units]
+        seconds, largest = (1 - begun) * sum(tokens) / speed, max(tokens, default=0) / speed
+        of_units = f", units of {short_time(largest)}" if len(units) > 1 else ""
+        there = f"; {begun:.0%} of it is there already" if begun >= 0.005 else ""
+        return (
+            f"{self.title}: {len(plan.encoded.ids):,} examples; writing {some}{arrays} "
+            f"({human_bytes(plan.nbytes)}) to {self.address.folder} in about "
+            f"{human_time(seconds)} ({speed:,.0f} tokens/s{of_units}){there}"
+        )
+
+
+def make_draft(work: Work, task: Task, backbone: StateSource, files: Mapping[str, bytes]) -> Draft:
     """Describe an entry before its rows are there.
 
     Args:
-        address: where it lies, and what was asked for.
-        split: the split.
+        work: the entry.
         task: its task.
-        plan: what is written.
         backbone: the model.
         files: what is kept of it, by file name.
     """
-    info = backbone.info
+    info, address, split, plan = backbone.info, work.address, work.split, work.plan
+    corpus, read = task.corpus, {}
+    if isinstance(corpus, OwnCorpus) and not isinstance(corpus, GivenExamples):
+        read = {"read": corpus.choice.given}
     manifest = Manifest(
         key=address.key,
         request=address.request,
@@ -87,24 +160,16 @@ def make_draft(
         origin=split.origin,
         versions={"probekit": __version__, **{name: version(name) for name in _LIBRARIES}},
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        extra=_read_as(task)
-        | {
+        extra={
+            **read,
             "limit": split.limit,
             "computed": [],
             "batching": asdict(backbone.batching),
             "units": [unit.start for unit in plan.units],
-        }
-        | ({} if plan.attention_heads is None else {"attention_heads": plan.attention_heads}),
+            **({} if plan.attention_heads is None else {"attention_heads": plan.attention_heads}),
+        },
     )
     return Draft(manifest=manifest, examples=example_table(split, plan).table, files=files)
-
-
-def _read_as(task: Task) -> dict[str, Any]:
-    """Return how the user's own text was read, as an entry keeps it; nothing of other tasks."""
-    corpus = task.corpus
-    if not isinstance(corpus, OwnCorpus) or isinstance(corpus, GivenExamples):
-        return {}
-    return {"read": corpus.choice.given}
 
 
 def seal(builder: EntryBuilder, draft: Draft) -> Entry:

@@ -2,10 +2,10 @@
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
-from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from probekit.backbone import StateSource
@@ -21,26 +21,21 @@ from probekit.extraction.compute import (
     all_fit,
     compute_unit,
     counted_tokens,
+    tokens_per_second,
     write_units,
 )
-from probekit.extraction.drafting import make_draft, seal, write_split_labels
-from probekit.extraction.estimate import (
-    check_free_space,
-    describe_work,
-    missing_bytes,
-    tokens_per_second,
-)
+from probekit.extraction.drafting import Work, make_draft, seal, write_split_labels
 from probekit.extraction.extract_target import EntryAddress, ExtractTarget
 from probekit.extraction.plan import Plan, make_plan
 from probekit.extraction.request import Request
-from probekit.extraction.units import Unit
 from probekit.probe.model_parts import KeptBackbone, OutputHead
 from probekit.store.builder import EntryBuilder, Share
 from probekit.store.entry import Entry, folder_of_key, list_entries
-from probekit.store.layout import MANIFEST, asked_of, entry_folder, model_slug
+from probekit.store.files import check_room
+from probekit.store.layout import MANIFEST, entry_folder, model_slug
 from probekit.store.lock import EntryLock, tidy
 from probekit.store.parted import parted_splits, write_mark
-from probekit.store.unfinished import Draft, check_resumable, unfinished_plan, unfinished_units
+from probekit.store.unfinished import Draft, check_resumable, unfinished_plan
 from probekit.tasks import Split, is_own
 from probekit.tasks.split_parts import SplitParts
 
@@ -74,9 +69,9 @@ class EntrySession(ABC):
         """Where the states come from."""
 
     @property
-    @abstractmethod
     def output_head(self) -> OutputHead | None:
         """The output head that entries keep, if any."""
+        return None
 
     @property
     def chat_template(self) -> str | None:
@@ -93,16 +88,7 @@ class EntrySession(ABC):
         Raises:
             OptionError: a process could not map so many files.
         """
-        request = self.request
-        pooling = request.pooling or "first"  # a word of one row is that row in any way
-        return make_plan(
-            self.encode(split),
-            request.info,
-            request.options,
-            request.layers_of,
-            pooling,
-            request.places,
-        )
+        return make_plan(self.encode(split), self.request)
 
     def extract(self, split: Split | SplitParts) -> Entry | None:
         """Return the entry of one split, complete; what exists is not computed again.
@@ -211,16 +197,15 @@ class EntrySession(ABC):
 
     def _say_namesakes(self, address: EntryAddress) -> None:
         """Say that the cache calls another model by the name of this one, where it does."""
-        for folder in list_entries(self.target.cache):
-            model = asked_of(folder.path).get("model") if folder.model == address.model else None
-            if model not in (None, address.request["model"]):
-                warn_once(
-                    logger,
-                    "%s is also the name of another model in %s; tell them apart with --name NAME.",
-                    address.model,
-                    self.target.cache,
-                )
-                return
+        called, cache = address.model, self.target.cache
+        alike = (folder.asked for folder in list_entries(cache) if folder.model == called)
+        if any(asked.get("model") not in (None, address.request["model"]) for asked in alike):
+            warn_once(
+                logger,
+                "%s is also the name of another model in %s; tell them apart with --name NAME.",
+                called,
+                cache,
+            )
 
     def is_finished(self, split: Split | SplitParts) -> bool:
         """Say whether the entry of a split, or of all its parts, is complete."""
@@ -246,134 +231,124 @@ class EntrySession(ABC):
         tidy(address.folder)
         return entry
 
-    def begun(
-        self, split: Split, plan: Plan, address: EntryAddress, units: Sequence[Unit]
-    ) -> float:
-        """Return the share of the subwords of units that an earlier, unfinished run has done.
-
-        It is 0 where that run had another plan, so that extraction begins afresh.
-        """
-        shared = self._shared(split, self._in_dtype(plan, address), address)
-        same = digest(unfinished_plan(address.folder)) == digest(shared)
-        marked = unfinished_units(address.folder) if same else frozenset()
-        done = [unit for unit in units if unit.index in marked]
-        return sum(map(plan.unit_tokens, done)) / max(sum(map(plan.unit_tokens, units)), 1)
-
-    def _shared(self, split: Split, plan: Plan, address: EntryAddress) -> dict[str, Any]:
+    def shared(self, work: Work) -> dict[str, Any]:
         """Return what a resumed run must share with the run that it continues.
 
         Device and batch size move the last bits at most; units remember theirs.
         """
+        request, plan = work.address.request, work.plan
         return {
-            "request": dict(address.request),
-            "backend": address.request["format"],
-            "limit": split.limit,
+            "request": dict(request),
+            "backend": request["format"],
+            "limit": work.split.limit,
             "compute_dtype": self.backbone.compute_dtype_name,
             "arrays": [array.to_json() for array in plan.arrays.values()],
             "units": [[unit.start, unit.stop] for unit in plan.units],
         }
+
+    def resumed(self, work: Work) -> Work:
+        """Return it in the dtype that an unfinished extraction chose for ``auto``, if any."""
+        auto = self.request.options.dtype == "auto"
+        earlier = unfinished_plan(work.address.folder) if auto else None
+        if earlier is None:
+            return work
+        return replace(work, plan=work.plan.with_dtype(earlier["arrays"][0]["dtype"]))
 
     def _build(self, split: Split, address: EntryAddress, plan: Plan | None) -> Entry | None:
         target, folder = self.target, address.folder
         shard = target.shard if split.part is None else None  # a part is made by one alone
         output_head = self.output_head  # first: a model without one costs no work
         plan = self.plan(split) if plan is None else plan
-        units = plan.largest_first if shard is None else shard.units_of(plan, address.key)
-        title = split.title if shard is None else f"{split.title}, shard {shard}"
-        check_free_space(folder, missing_bytes(plan, address))
+        work = Work(split=split, address=address, plan=plan, shard=shard)
+        check_free_space(folder, work.missing_bytes)
         # before any costly work: raises where another process builds the entry, or nobody can
         EntryLock(folder, None if shard is None else shard.place).release()
+        shared = self.shared(self.resumed(work))
         if not target.restart:
-            check_resumable(folder, self._shared(split, self._in_dtype(plan, address), address))
+            check_resumable(folder, shared)
         speed = tokens_per_second(self.backbone, plan, share=_FORECAST_SHARE)
-        begun = self.begun(split, plan, address, units)
-        logger.info("%s", describe_work(title, plan, units, folder, speed, begun))
-        plan, computed = self._settle_dtype(plan, address, title, units)
-        shared = self._shared(split, plan, address)
-        write = partial(self._write, title, plan, units, computed)
-        draft = partial(self._draft, split, plan, address, output_head)
+        logger.info("%s", work.describe(speed, work.begun(shared, work.units)))
+        work, computed = self._settle_dtype(work)
+        shared = self.shared(work)
         if shard is None:
             with EntryBuilder(
                 folder, plan=shared, overwrite=target.overwrite, restart=target.restart
             ) as builder:
-                write(builder)
-                return seal(builder, draft())
-        share = Share(shard.place, frozenset(unit.index for unit in units))
+                self._write(work, computed, builder)
+                return seal(builder, self._draft(work, output_head))
+        share = Share(shard.place, frozenset(unit.index for unit in work.units))
         try:
-            beside_others = EntryBuilder(folder, plan=shared, share=share, draft=draft)
+            beside_others = EntryBuilder(
+                folder, plan=shared, share=share, draft=lambda: self._draft(work, output_head)
+            )
         except EntryError:  # another shard may have completed it since it was looked for
             if (entry := self.finished(address)) is None:
                 raise
             return entry
         with beside_others as builder:
-            write(builder)
-            return _complete_together(builder, title)
+            self._write(work, computed, builder)
+            return _complete_together(builder, work.title)
 
-    def _draft(
-        self, split: Split, plan: Plan, address: EntryAddress, output_head: OutputHead | None
-    ) -> Draft:
-        backbone = self.backbone
+    def _draft(self, work: Work, output_head: OutputHead | None) -> Draft:
+        backbone, task = self.backbone, self.request.task
         files = KeptBackbone.content(backbone.config_json(), backbone.final_norm, output_head)
-        return make_draft(address, split, self.request.task, plan, backbone, files)
+        return make_draft(work, task, backbone, files)
 
-    def _write(
-        self,
-        title: str,
-        plan: Plan,
-        units: Sequence[Unit],
-        computed: dict[int, ComputedUnit],
-        builder: EntryBuilder,
-    ) -> None:
+    def _write(self, work: Work, computed: dict[int, ComputedUnit], builder: EntryBuilder) -> None:
         """Write the units; a value that does not fit is said with the command that stores it."""
         try:
             write_units(
                 self.backbone,
-                plan,
-                units,
+                work.plan,
+                work.units,
                 builder,
                 computed=computed,
                 reused=self.reused,
                 progress=self.progress,
-                title=title,
+                title=work.title,
             )
         except StateRangeError as error:
-            if len(units) == len(plan.units):  # what other shards write is theirs
+            if len(work.units) == len(work.plan.units):  # what other shards write is theirs
                 builder.discard()  # resuming would meet the same value again
             if isinstance(error, BeyondFloat16Error):
                 again = self.target.command(replace(self.request.options, dtype="bfloat16"))
                 raise StateRangeError(f"{error} Rerun: {again}") from None
             raise
 
-    def _settle_dtype(
-        self, plan: Plan, address: EntryAddress, title: str, units: Sequence[Unit]
-    ) -> tuple[Plan, dict[int, ComputedUnit]]:
+    def _settle_dtype(self, work: Work) -> tuple[Work, dict[int, ComputedUnit]]:
         """Choose what ``auto`` is stored as, before anything is on the disk.
 
         float16 keeps three more bits than bfloat16 but ends at 65,504; the largest unit decides,
         also for a shard that does not write it. A resumed run keeps what the first one chose, and
-        so do the shards that come later. Returns the plan and what was computed, by unit.
+        so do the shards that come later. Returns the work and what was computed, by unit.
         """
+        plan = work.plan
         if self.request.options.dtype != "auto":
-            return plan, {}
-        if not self.target.restart and unfinished_plan(address.folder) is not None:
-            return self._in_dtype(plan, address), {}
+            return work, {}
+        if not self.target.restart and unfinished_plan(work.address.folder) is not None:
+            return self.resumed(work), {}
         largest = plan.largest_first[0]
         # what is not this shard's is no part of what it does
-        progress = self.progress if largest in units else Progress(self.progress.shown)
-        with counted_tokens(plan, [largest], title, leave=False, progress=progress) as report:
+        progress = self.progress if largest in work.units else Progress(self.progress.shown)
+        with counted_tokens(plan, [largest], work.title, leave=False, progress=progress) as report:
             first = compute_unit(self.backbone, plan, largest, report, self.reused)
-        if all_fit(first.statistics, plan.dtype):
-            return plan, {first.unit.index: first}
-        logger.warning(
-            "hidden states exceed the range of float16 (65,504): storing bfloat16 instead"
-        )
-        return plan.with_dtype("bfloat16"), {first.unit.index: first}
+        if not all_fit(first.statistics, plan.dtype):
+            logger.warning(
+                "hidden states exceed the range of float16 (65,504): storing bfloat16 instead"
+            )
+            work = replace(work, plan=plan.with_dtype("bfloat16"))
+        return work, {largest.index: first}
 
-    def _in_dtype(self, plan: Plan, address: EntryAddress) -> Plan:
-        """Return a plan in the dtype that an unfinished extraction chose for ``auto``, if any."""
-        auto = self.request.options.dtype == "auto"
-        earlier = unfinished_plan(address.folder) if auto else None
-        return plan if earlier is None else plan.with_dtype(earlier["arrays"][0]["dtype"])
+
+def check_free_space(folder: Path, needed: int) -> None:
+    """Refuse to start when the disk cannot hold what is to be written; see `check_room`."""
+    check_room(
+        folder,
+        needed,
+        "this extraction",
+        "choose another --cache, or store less (--dtype int8 halves it; see also --layers and "
+        "--limit)",
+    )
 
 
 T = TypeVar("T")

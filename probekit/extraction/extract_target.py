@@ -1,20 +1,25 @@
-"""What an extraction is of, and where its entries lie."""
+"""What an extraction is of, where its entries lie, and which share of it a process does."""
 
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from probekit.backbone import GivenModel
+from probekit.backbone import GivenModel, as_given
 from probekit.backbone.placement import DeviceMap, check_device_map
 from probekit.backbone.remembered import identity_at
-from probekit.base.registry import flag, typed_name
+from probekit.base.registry import PathName, flag, listed, typed_name
 from probekit.errors import OptionError
-from probekit.extraction.plan import Shard
+from probekit.extraction.plan import Plan, Unit
 from probekit.extraction.request_options import ExtractOptions
 from probekit.store.entry import list_entries
-from probekit.tasks import TextOptions
+from probekit.store.files import typed_path
+from probekit.store.layout import model_slug
+from probekit.tasks import TASKS, TextOptions
+from probekit.tasks.task import slugify
 
 _TYPED = (
     "data",
@@ -29,6 +34,88 @@ _TYPED = (
     "workers",
 )
 """What a command line names, in its order; what is done once stays out."""
+
+_SHARD = re.compile(r"(\d+)/(\d+)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of several processes that extract the same entries.
+
+    Attributes:
+        index: its number, 1 to ``count``.
+        count: how many there are.
+    """
+
+    index: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Shard":
+        """Read ``2/4``: the second of four.
+
+        Raises:
+            OptionError: it has another form, or there is no such shard.
+        """
+        match = _SHARD.fullmatch(text.strip())
+        if match is None:
+            raise OptionError(
+                f"--shard {text!r}: expected which of how many, such as 2/4 for the second of four."
+            )
+        index, count = map(int, match.groups())
+        if not 1 <= index <= count:
+            raise OptionError(
+                f"--shard {text}: shards of {count} are 1/{count} to {count}/{count}"
+                + (f", for which an array job is --array=1-{count}." if index == 0 < count else ".")
+            )
+        return cls(index, count)
+
+    @classmethod
+    def asked(cls, text: str | None, workers: int) -> "Shard | None":
+        """Read the shard that a user asks for, if any.
+
+        Raises:
+            OptionError: as `parse`; or workers are asked for as well.
+        """
+        if text is not None and workers != 1:
+            raise OptionError(
+                f"--shard {text} with --workers {workers}: each worker is a shard already. Leave "
+                "one of them out."
+            )
+        return None if text is None else cls.parse(text)
+
+    def __str__(self) -> str:
+        """Return the form that `parse` reads."""
+        return f"{self.index}/{self.count}"
+
+    @property
+    def place(self) -> str:
+        """Its place among the others as the name of a file has it."""
+        return f"{self.index}-of-{self.count}"
+
+    def has_part(self, number: int) -> bool:
+        """Say whether a part of a split, 0, 1, ..., is this shard's."""
+        return number % self.count == self.index - 1
+
+    def units_of(self, plan: Plan, key: str) -> list[Unit]:
+        """Return the units that are this shard's, a function of plan, key and number alone.
+
+        The largest goes to the shard that has least to do (Graham 1969: no shard has more than 4/3
+        of what the best division gives the fullest one). Entries begin with another shard each, as
+        their keys say: the one unit of a small split is not always the first shard's.
+
+        Args:
+            plan: layout of the entry.
+            key: of the entry, hex digits.
+        """
+        tokens, mine = [0] * min(self.count, len(plan.units)), []  # beyond, a shard has none
+        first = int(key[:8], 16)
+        for unit in plan.largest_first:
+            least = tokens.index(min(tokens))
+            tokens[least] += plan.unit_tokens(unit)
+            if (least + first) % self.count == self.index - 1:
+                mine.append(unit)
+        return mine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,43 +207,79 @@ class ExtractTarget:
                 "Save them first, or use one worker."
             )
 
-    def command(self, options: ExtractOptions) -> str:
-        """Return the command line that extracts it with some options; Python, if need be."""
-        named = isinstance(self.device_map, Mapping)  # a device for each part
-        if self.given is not None or self.examples is not None or named:
-            return self._call(options)
-        words = [self.model, self.task, *self.own.typed]
-        for name, value in self._changed.items():
-            option = "--split" if name == "splits" else flag(name)
-            words += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
-        words += ["--trust-remote-code"] if self.trust_remote_code else []
-        return shlex.join(["probekit", "extract", *words, *options.words()])
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        task: PathName | None,
+        *,
+        tokenizer: Any,
+        examples: Any,
+        data: PathName | None,
+        splits: Sequence[str] | None,
+        cache: PathName,
+        name: str | None,
+        **more: Any,
+    ) -> Self:
+        """Return the target of a call of the library, whose arguments are those of `extract`.
+
+        Raises:
+            OptionError: a model or examples in memory have no name, one that no folder can have, or
+                one that commands would take for something else.
+            BackboneError: a model in memory cannot serve.
+        """
+        if not isinstance(model, str | PathLike):
+            if name is None:
+                raise OptionError(
+                    "a model in memory has no name of its own: give one by which the cache knows "
+                    "it, such as name='mine'."
+                )
+            _check_folder_name("--name ", name, model_slug(name))
+        given = as_given(model, tokenizer, name or "")
+        assert given is not None
+        return cls(
+            model=given if isinstance(given, str) else str(name),
+            task=_name_task(task, examples),
+            given=None if isinstance(given, str) else given,
+            examples=examples,
+            data=None if data is None else Path(data),
+            splits=None if splits is None else listed(splits),
+            cache=typed_path(cache),
+            name=name,
+            **more,
+        )
 
     @property
     def _changed(self) -> dict[str, Any]:
         """What was typed of the target besides model, task and own data, by name."""
-        values = {name: getattr(self, name) for name in _TYPED}
+        typed = {name: getattr(self, name) for name in _TYPED}
         if self.workers != 1:
-            del values["shard"]
-        return {n: value for n, value in values.items() if value != getattr(ExtractTarget, n)}
+            del typed["shard"]
+        return {n: value for n, value in typed.items() if value != getattr(ExtractTarget, n)}
 
-    def _call(self, options: ExtractOptions) -> str:
-        """Return the call of the library that extracts what no command line can name."""
+    def words(self) -> list[str]:
+        """Return the target as a command line names it."""
+        words = [self.model, self.task, *self.own.typed]
+        for name, value in self._changed.items():
+            option = "--split" if name == "splits" else flag(name)
+            words += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
+        return [*words, *(["--trust-remote-code"] if self.trust_remote_code else [])]
+
+    def command(self, options: ExtractOptions) -> str:
+        """Return the command line that extracts it with some options; Python, if need be."""
+        by_part = isinstance(self.device_map, Mapping)  # a device for each part
+        if self.given is None and self.examples is None and not by_part:
+            return shlex.join(["probekit", "extract", *self.words(), *options.words()])
+        asked = {one.name: (getattr(options, one.name), one.default) for one in fields(options)}
+        said = ", ".join(f"{n}={value!r}" for n, (value, usual) in asked.items() if value != usual)
+        plain = {n: str(v) if isinstance(v, Path | Shard) else v for n, v in self._changed.items()}
         words = [
             f"model={self.model!r}" if self.given is None else "model=MODEL, tokenizer=TOKENIZER",
             f"task={self.task!r}",
             *(["examples=EXAMPLES"] if self.examples is not None else []),
-            *(f"{name}={value!r}" for name, value in self.own.given.items()),
+            *(f"{name}={value!r}" for name, value in {**self.own.given, **plain}.items()),
+            *([f"options=probekit.ExtractOptions({said})"] if said else []),
         ]
-        for name, value in self._changed.items():
-            words.append(f"{name}={str(value) if isinstance(value, Path | Shard) else value!r}")
-        changed = {
-            field.name: getattr(options, field.name)
-            for field in fields(options)
-            if getattr(options, field.name) != field.default
-        }
-        said = ", ".join(f"{name}={value!r}" for name, value in changed.items())
-        words += [f"options=probekit.ExtractOptions({said})"] if said else []
         return f"probekit.extract({', '.join(words)})"
 
     def check_name(self, identity: Mapping[str, Any]) -> None:
@@ -181,6 +304,39 @@ class ExtractTarget:
                 f"--name {self.model}: that is the path of a model, or its name on the Hub, and "
                 "commands would take it for that one. Choose another name."
             )
+
+
+IN_MEMORY = "in-memory"
+"""What examples are called that nobody gave a name."""
+
+
+def _name_task(task: PathName | None, examples: Any) -> str:
+    """Return what the task is called; errors are those of `ExtractTarget.of`."""
+    if examples is None:
+        if task is None:
+            raise OptionError("no text was given: give a task, or examples=.")
+        return typed_name(task)
+    name = IN_MEMORY if task is None else typed_name(task)
+    if name.partition("/")[0] in TASKS:
+        raise OptionError(
+            f"{name} is one of probekit's tasks, but examples= gives a text of your own. Leave one "
+            "of them out, or choose another name for the examples."
+        )
+    if Path(name).exists():
+        raise OptionError(
+            f"task={name!r} is also a file or folder here, and commands would read that instead of "
+            "the examples. Choose another name."
+        )
+    _check_folder_name("task=", name, slugify(name))
+    return name
+
+
+def _check_folder_name(typed: str, name: str, slug: str) -> None:
+    if slug != name:
+        raise OptionError(
+            f"{typed}{name!r} cannot name a folder in the cache: use letters, digits, '.', '_' and "
+            f"'-', such as {slug!r}."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,30 +4,24 @@ from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from probekit.backbone import GivenModel, as_given
 from probekit.backbone.placement import DeviceMap
 from probekit.base.notices import ProgressBar
-from probekit.base.registry import PathName, listed, typed_name
+from probekit.base.registry import PathName
 from probekit.engines import Engine, Report, engine_of, runs_here
 from probekit.errors import OptionError
-from probekit.extraction.extract_target import ExtractTarget
+from probekit.extraction.extract_target import ExtractTarget, Shard
 from probekit.extraction.opening import Session, open_session
-from probekit.extraction.plan import Shard
 from probekit.extraction.request_options import ExtractOptions
 from probekit.features.duplicates import say_duplicates
 from probekit.store.entry import Entries
-from probekit.store.files import typed_path
-from probekit.store.layout import model_slug
 from probekit.store.unfinished import unfinished_units
-from probekit.tasks import TASKS, Split, TextOptions
+from probekit.tasks import Split, TextOptions
 from probekit.tasks.split_parts import SplitParts
-from probekit.tasks.task import slugify
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -150,10 +144,6 @@ def _tokens(
     return total, todo
 
 
-IN_MEMORY = "in-memory"
-"""What examples are called that nobody gave a name."""
-
-
 def extract(
     model: "PathName | PreTrainedModel",
     task: PathName | None = None,
@@ -233,14 +223,11 @@ def extract(
         kind=kind, text=text, separator=separator, sentences=sentences,
         skip_unlabelled=skip_unlabelled, skip_blank=skip_blank,
     )  # fmt: skip
-    called, in_memory = as_named(model, tokenizer, name)
-    target = ExtractTarget(
-        model=called, task=name_task(task, examples), given=in_memory, examples=examples,
-        own=text_options, data=None if data is None else Path(data),
-        splits=None if splits is None else listed(splits), revision=revision, label=label,
-        device=device, device_map=device_map, name=name, cache=typed_path(cache),
-        overwrite=overwrite, restart=restart, shard=Shard.asked(shard, workers), workers=workers,
-        trust_remote_code=trust_remote_code,
+    target = ExtractTarget.of(
+        model, task, tokenizer=tokenizer, examples=examples, own=text_options, data=data,
+        splits=splits, revision=revision, label=label, device=device, device_map=device_map,
+        name=name, cache=cache, overwrite=overwrite, restart=restart,
+        shard=Shard.asked(shard, workers), workers=workers, trust_remote_code=trust_remote_code,
     )  # fmt: skip
     session, texts = open_session(target, options, progress=progress)
     return extract_splits(session, texts, engine=engine)
@@ -255,56 +242,3 @@ def extract_splits(
     entries = Entries(entry for entry in extracted if entry is not None)
     say_duplicates(entries, session.target.cache)
     return entries
-
-
-def as_named(model: object, tokenizer: object, name: str | None) -> tuple[str, GivenModel | None]:
-    """Return a model as it is typed, or the name of one in memory, and that one.
-
-    Raises:
-        OptionError: it has no name, or none that a folder can have.
-        BackboneError: it cannot serve.
-    """
-    if isinstance(model, str | PathLike):
-        as_given(model, tokenizer, "")
-        return typed_name(model), None
-    if name is None:
-        raise OptionError(
-            "a model in memory has no name of its own: give one by which the cache knows it, "
-            "such as name='mine'."
-        )
-    if model_slug(name) != name:
-        raise OptionError(
-            f"--name {name!r} cannot name a folder in the cache: use letters, "
-            f"digits, '.', '_' and '-', such as {model_slug(name)!r}."
-        )
-    return name, GivenModel.of(model, tokenizer, name)
-
-
-def name_task(task: PathName | None, examples: Any) -> str:
-    """Return what the task is called.
-
-    Raises:
-        OptionError: there is neither a task nor examples, or examples have the name of a task, or
-            one that no folder can have.
-    """
-    if examples is None:
-        if task is None:
-            raise OptionError("no text was given: give a task, or examples=.")
-        return typed_name(task)
-    name = IN_MEMORY if task is None else typed_name(task)
-    if name.partition("/")[0] in TASKS:
-        raise OptionError(
-            f"{name} is one of probekit's tasks, but examples= gives a text of your own. Leave one "
-            "of them out, or choose another name for the examples."
-        )
-    if Path(name).exists():
-        raise OptionError(
-            f"task={name!r} is also a file or folder here, and commands would read that instead of "
-            "the examples. Choose another name."
-        )
-    if slugify(name) != name:
-        raise OptionError(
-            f"task={name!r} cannot name a folder in the cache: use letters, "
-            f"digits, '.', '_' and '-', such as {slugify(name)!r}."
-        )
-    return name

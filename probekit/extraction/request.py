@@ -8,7 +8,7 @@ from probekit.backbone import BackboneInfo, Inspection
 from probekit.backbone.points import Place, check_points
 from probekit.base.kinds import ARRAYS, KINDS, LAST_ONLY, OUTPUT_HEAD, stream_array
 from probekit.base.layers import RESID_POST, parse_layers
-from probekit.data.pooling import Pooling
+from probekit.data.encoded import Pooling
 from probekit.data.predicted import RATE
 from probekit.errors import OptionError
 from probekit.extraction.request_options import KEEP, ExtractOptions

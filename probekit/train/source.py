@@ -19,8 +19,7 @@ from probekit.base.machine import Heap
 from probekit.base.numbers import Ragged, block_bounds, bounds_of, ragged_arange
 from probekit.base.registry import choose
 from probekit.base.tensors import send
-from probekit.data.encoded import encoded_of, window_lengths
-from probekit.data.pooling import row_sources
+from probekit.data.encoded import encoded_of, row_sources, window_lengths
 from probekit.errors import DataError
 from probekit.features import FeatureView, missing_array
 from probekit.features.pooled_tokens import PooledRows

@@ -5,7 +5,7 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from probekit.backbone.forward import hidden_states
-from probekit.data.pooling import Picks, pool
+from probekit.data.batches import Picks, pool
 from probekit.errors import BackboneError
 from tests.fake_gpu import CUDA_IS_REAL, fake_gpu, gpu, on_fake_gpu
 from tests.random_models import OPTIONS, SIZES

@@ -14,7 +14,7 @@ from probekit.backbone.loading import ComputeDtype
 from probekit.backbone.model_classes import ENCODER
 from probekit.backbone.placement import QUANTIZATIONS
 from probekit.cli import app
-from probekit.data.pooling import Pooling
+from probekit.data.encoded import Pooling
 from probekit.data.windows import OVERLONG
 from probekit.probe import decoders, fitters, heads, normalization
 from probekit.store.backends import BACKENDS

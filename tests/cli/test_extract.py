@@ -3,7 +3,7 @@
 import re
 import shutil
 
-from probekit.extraction.opening import DiskSpeed
+from probekit.extraction.forecasting import DiskSpeed
 from probekit.store.entry import Entry
 from tests.cli.conftest import FLOAT32
 from tests.cli.console import done, refused
@@ -78,7 +78,7 @@ def test_dry_run_writes_nothing(bert, corpus, here):
 
 def test_dry_run_warns_of_a_cache_that_loses(bert, corpus, monkeypatch):
     slow = DiskSpeed(write=1e9, read=1.0)
-    monkeypatch.setattr("probekit.extraction.opening.measure_disk", lambda *_, **__: slow)
+    monkeypatch.setattr("probekit.extraction.forecasting.measure_disk", lambda *_, **__: slow)
     verdict = done("extract", bert, corpus, "--dry-run").out.splitlines()[-1]
     assert verdict.startswith("Caching would lose: an epoch over train takes longer to read (")
     assert verdict.endswith("or choose a faster disk with --cache.")

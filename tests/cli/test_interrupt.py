@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from probekit.extraction import plan, units
+from probekit.extraction import plan
 from probekit.results import load_records
 from probekit.train.solving.solved_stream import SolvedStream
 from tests.cli.conftest import FLOAT32
@@ -28,7 +28,7 @@ def messages(process):
 
 
 def test_extract(bert, here, monkeypatch):
-    monkeypatch.setattr(units, "UNIT_BYTES", 8_000)
+    monkeypatch.setattr(plan, "UNIT_BYTES", 8_000)
     monkeypatch.setattr(plan, "chunk_rows_for", lambda dim, dtype, rows: 16)
     corpus = write_corpus(here / "long", sentences=200)
     words = ("extract", bert, corpus, *FLOAT32, "--split", "train")

@@ -16,7 +16,7 @@ import pytest
 from probekit.base.plugins import _GIVEN
 from probekit.engines import RayEngine, ray_jobs, run_local
 from probekit.errors import EngineError, EntryLockedError
-from probekit.extraction import ExtractOptions, extract, units
+from probekit.extraction import ExtractOptions, extract
 from probekit.extraction import plan as plan_module
 from probekit.features import Location
 from probekit.probe.heads import register_head
@@ -106,7 +106,7 @@ def trouble(cluster, second, tmp_path):
 
 
 def test_extraction_that_loses_a_worker_and_a_node(trouble, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(units, "UNIT_BYTES", UNIT_BYTES)
+    monkeypatch.setattr(plan_module, "UNIT_BYTES", UNIT_BYTES)
     monkeypatch.setattr(plan_module, "chunk_rows_for", few_rows)
     bert = str(tiny.build("bert", tmp_path / "bert"))
     corpus = str(write_corpus(tmp_path / "corpus", sentences=120))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from probekit.extraction import plan as plan_module
-from probekit.extraction import units
 from probekit.store.builder import EntryBuilder
 from probekit.train.sweeps.outputs import Outputs
 
@@ -43,7 +42,7 @@ class Watched:
     go_on: Path | None
 
     def __call__(self, report):
-        units.UNIT_BYTES, plan_module.chunk_rows_for = UNIT_BYTES, few_rows
+        plan_module.UNIT_BYTES, plan_module.chunk_rows_for = UNIT_BYTES, few_rows
 
         def write_unit(builder, index, *args, **options):
             WRITE_UNIT(builder, index, *args, **options)

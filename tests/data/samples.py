@@ -8,6 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from probekit.data.encoded import EncodedSplit
 from tests import tiny
 
 REAL = "minilm"
@@ -54,3 +55,10 @@ def spell(tokenizer: PreTrainedTokenizerFast, words: list[str]) -> tuple[list[in
     """Return ids and word numbers (-1: special) of one sentence, from transformers itself."""
     found = tokenizer(words, is_split_into_words=True)
     return found["input_ids"], [-1 if w is None else w for w in found.word_ids()]
+
+
+def windows_of(split: EncodedSplit, i: int) -> list[list[int]]:
+    """Return the ids of each window of an example."""
+    bounds = split.window_bounds
+    first, last = split.example_windows[i : i + 2]
+    return [split.subwords[bounds[w] : bounds[w + 1]].tolist() for w in range(first, last)]

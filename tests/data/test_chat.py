@@ -2,7 +2,7 @@
 
 import pytest
 
-from probekit.data.chat import render, require_template
+from probekit.data.token_choice import render, require_template
 from probekit.errors import BackboneError, DataError
 from probekit.tasks.conversations import are_conversations, conversation_text, messages_of, readable
 from tests import tiny

@@ -1,17 +1,12 @@
-"""Which subwords make up a row: against a loop over examples, and against stored rows."""
+"""Which subwords make up a row, against a loop over examples."""
 
 import numpy as np
 import pytest
-import torch
 
-from probekit.data.encoded import columns_of, encoded_of, window_lengths
-from probekit.data.pooling import row_sources
+from probekit.data.encoded import columns_of, encoded_of, row_sources, window_lengths
 from probekit.data.texts import encode_pairs, encode_texts, encode_words
-from probekit.extraction import ExtractOptions, extract
 from probekit.store import ExampleTable
-from tests import tiny
-from tests.extraction.corpus import write_corpus
-from tests.extraction.passages import passages, write_pairs, write_texts
+from tests.extraction.passages import passages
 from tests.tiny import tokenizer_of
 
 POOLINGS = ("first", "last", "mean")
@@ -156,88 +151,3 @@ def test_deleted_words_are_made_of_nothing():
     sources = row_sources(encoded_of(table), "words", "mean")
     assert (sources.lengths == 0).tolist() == (~table.valid).tolist()
     assert (~table.valid).sum() >= 5
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    """One with special tokens on both sides of a text, and one with a first alone."""
-    return {kind: tiny.build(kind, tmp_path_factory.mktemp(kind)) for kind in ("bert", "llama")}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    root = tmp_path_factory.mktemp("data")
-    write_corpus(root / "words", longest=40)
-    write_texts(root / "texts")
-    write_pairs(root / "pairs")
-    return root
-
-
-def run(model, task, cache, keep, *, kind="tagging", text="0", label="2", **options):
-    wanted = ExtractOptions(
-        **{"compute_dtype": "float32", "dtype": "float32", "keep": keep, "batch_tokens": 256}
-        | options
-    )
-    (entry,) = extract(
-        str(model), str(task), kind=kind, text=text, label=label, splits=["train"], cache=cache,
-        options=wanted, device="cpu",
-    )  # fmt: skip
-    return entry
-
-
-def subwords(entry):
-    """The stored last-layer subwords of each example."""
-    table = entry.examples
-    for start, count in zip(table.token_start.tolist(), table.n_tokens.tolist(), strict=True):
-        yield entry.arrays["tokens"].read(slice(start, start + count))[:, 0]
-
-
-def pooled_from_subwords(entry, array, counts):
-    """Rows of ``array`` made of the stored subwords by ``row_sources``."""
-    sources = row_sources(encoded_of(entry.examples), array, entry.manifest.pooling)
-    runs = iter(runs_of(sources))
-    rows = []
-    for states, count in zip(subwords(entry), counts, strict=True):
-        for run in (next(runs) for _ in range(count)):
-            rows.append(states[run].mean(0) if run else torch.zeros(states.shape[1]))
-    assert next(runs, None) is None
-    return torch.stack(rows)
-
-
-OPTIONS = {
-    "texts": {"kind": "sentence", "text": "text", "label": "label"},
-    "pairs": {"kind": "pair", "text": "text,text_pair", "label": "label"},
-    "words": {},
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "what", "pooling"),
-    [
-        ("bert", "words", "last"),
-        ("llama", "words", "mean"),
-        ("bert", "texts", None),
-        ("llama", "pairs", None),
-    ],
-)
-def test_stored_rows_are_pooled_from_stored_subwords(models, data, tmp_path, kind, what, pooling):
-    arrays = ("cls", "last", "mean") if pooling is None else ("words", "cls", "last", "mean")
-    options = OPTIONS[what] | ({} if pooling is None else {"pooling": pooling})
-    entry = run(models[kind], data / what, tmp_path, (*arrays, "tokens"), max_length=12, **options)
-    table, counts = entry.examples, entry.manifest.counts
-    assert counts["windows"] > len(table) + 5 or counts["truncated_examples"] > 5
-    for array in arrays:
-        of_words = array == "words"
-        places = torch.from_numpy(table.rows if of_words else table.pooled_start)
-        last = entry.arrays[array].layers[-1]
-        stored = entry.arrays[array].read(places, [last])[:, 0]
-        found = pooled_from_subwords(
-            entry, array, table.n_rows.tolist() if of_words else [1] * len(places)
-        )
-        if array == "mean" or (of_words and pooling == "mean"):
-            torch.testing.assert_close(found, stored, atol=1e-6, rtol=0)
-        else:
-            assert torch.equal(found, stored), array
-        if of_words:
-            assert entry.arrays["tokens"].layers == (last,)
-            assert (stored.norm(dim=1) > 0).tolist() == table.valid.tolist()

@@ -32,7 +32,7 @@ def wide_bert(tmp_path_factory):
 
 def make_small(patch, nbytes=20_000):
     """Let a corpus of a few hundred words have several units, and each of these several chunks."""
-    patch.setattr("probekit.extraction.units.UNIT_BYTES", nbytes)
+    patch.setattr("probekit.extraction.plan.UNIT_BYTES", nbytes)
     patch.setattr("probekit.extraction.plan.chunk_rows_for", lambda dim, dtype, rows: 16)
 
 
@@ -64,3 +64,9 @@ def many_units(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("many")
     model = tiny.build("gpt2", folder / "model")  # it has a final norm, which is a file too
     return model, write_corpus(folder / "corpus", sentences=60)
+
+
+@pytest.fixture
+def small_file(monkeypatch):
+    """How fast the disk is matters to no forecast here; the command line's tests write 64 MiB."""
+    monkeypatch.setattr("probekit.extraction.forecasting._MEASURED_BYTES", 2**20)

@@ -1,13 +1,15 @@
 """Plans for texts of equal length and a model of any size, neither of which is there."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from probekit.backbone import BackboneInfo
 from probekit.backbone.facts import Identity
-from probekit.base.layers import parse_layers
 from probekit.data.encoded import EncodedSplit
 from probekit.extraction import ExtractOptions
 from probekit.extraction.plan import make_plan
+from probekit.extraction.request import Request
 
 IDENTITY = Identity(
     architecture="Large", weights="0" * 64, adapter=None, configuration={}, word_tokenizer="0" * 64,
@@ -25,15 +27,11 @@ def texts(count, length):
     )  # fmt: skip
 
 
-def facts(dim, n_blocks):
-    return BackboneInfo(
+def plan_of(count, length, dim, n_blocks, keep, **options):
+    info = BackboneInfo(
         name="large", source="folder", revision=None, n_blocks=n_blocks, dim=dim, causal=True,
         final_norm=True, vocab_size=100, identity=IDENTITY,
     )  # fmt: skip
-
-
-def plan_of(count, length, dim, n_blocks, keep, **options):
-    info = facts(dim, n_blocks)
-    every = parse_layers(options.get("layers", "all"), n_blocks)
-    layers = {name: (n_blocks,) if name == "tokens" else every for name in keep}
-    return make_plan(texts(count, length), info, ExtractOptions(**options), layers, "last")
+    task, asked = SimpleNamespace(kind="sentence"), ExtractOptions(**options)
+    request = Request(info=info, task=task, options=asked, keep=tuple(keep), pooling="last")
+    return make_plan(texts(count, length), request)

@@ -18,9 +18,8 @@ from tests import tiny
 from tests.cli import console
 from tests.cli.console import done, refused
 from tests.extraction import extracted
-from tests.extraction.extracted import entries_of, interrupted_after, key_of
+from tests.extraction.extracted import entries_of, key_of
 from tests.extraction.passages import write_texts
-from tests.store.synthetic import folder_bytes
 
 EVERY = tuple(POINTS)
 INSIDE = {"attn_out": "attention.output.dense", "mlp_out": "output.dense",
@@ -111,19 +110,6 @@ def test_other_names_are_understood_and_told(bert, corpus, caplog):
         key_of(bert, corpus, points="q")
     with pytest.raises(OptionError, match="belongs to no block and has only"):
         key_of(bert, corpus, points="z", layers="0")
-
-
-@pytest.mark.usefixtures("small_units")
-def test_an_extraction_that_was_stopped_goes_on(bert, corpus, tmp_path):
-    whole = extracted.run(bert, corpus, tmp_path / "whole", points=EVERY)
-    with interrupted_after(1):
-        extracted.run(bert, corpus, tmp_path / "cut", points=EVERY)
-    cut = extracted.run(bert, corpus, tmp_path / "cut", points=EVERY)
-    assert all(
-        torch.equal(array.read(slice(0, array.rows)), whole.arrays[name].read(slice(0, array.rows)))
-        for name, array in cut.arrays.items()
-    )
-    assert folder_bytes(cut.path).keys() == folder_bytes(whole.path).keys()
 
 
 def spec_of(bert, corpus, **options):

@@ -16,9 +16,8 @@ from probekit.extraction import (
     open_session,
     training_split,
 )
-from probekit.extraction.estimate import tokens_per_second
-from probekit.extraction.opening import DiskSpeed, measure_disk
-from probekit.store.layout import PARTIAL, beside
+from probekit.extraction.compute import tokens_per_second
+from probekit.extraction.forecasting import DiskSpeed, measure_disk
 from probekit.tasks import TextOptions
 from tests.extraction.conftest import make_small
 from tests.extraction.extracted import interrupted_after
@@ -38,10 +37,7 @@ def opened(model, corpus, options=None, **target):
     return open_session(named, options)
 
 
-@pytest.fixture(autouse=True)
-def small_file(monkeypatch):
-    """How fast the disk is matters to none of these; the command line's tests write 64 MiB."""
-    monkeypatch.setattr("probekit.extraction.opening._MEASURED_BYTES", 2**20)
+pytestmark = pytest.mark.usefixtures("small_file")
 
 
 @pytest.fixture(scope="module")
@@ -105,11 +101,11 @@ def test_a_forecast_runs_its_share(place, tmp_path, monkeypatch, share, least, m
     plan = session.plan(split)
     ran = []
 
-    def run_pass(backbone, plan, batch, count):
-        ran.append(int(batch.lengths[:count].sum()))
+    def run_pass(backbone, plan, batch):
+        ran.append(int(batch.lengths.sum()))
 
-    monkeypatch.setattr("probekit.extraction.estimate.run_pass", run_pass)
-    monkeypatch.setattr("probekit.extraction.estimate.seconds_of", lambda work: work() or 0.5)
+    monkeypatch.setattr("probekit.extraction.compute.run_pass", run_pass)
+    monkeypatch.setattr("probekit.extraction.compute.seconds_of", lambda work: work() or 0.5)
     speed = tokens_per_second(session.backbone, plan, share=share)
     warm_up, measured = ran
     lengths = plan.encoded.window_lengths
@@ -123,7 +119,7 @@ def test_a_forecast_runs_its_share(place, tmp_path, monkeypatch, share, least, m
 def test_an_epoch_reads_one_row_of_a_text_and_no_subwords(place, tmp_path, monkeypatch):
     model, _, _ = place
     (tmp_path / "train.csv").write_text("text,label\n" + "one two three,a\nfour five,b\n" * 40)
-    monkeypatch.setattr("probekit.extraction.opening.measure_disk", lambda *_, **__: SPEED)
+    monkeypatch.setattr("probekit.extraction.forecasting.measure_disk", lambda *_, **__: SPEED)
     for keep, arrays in ((None, 3), (("cls", "tokens"), 2)):
         session, splits = opened(
             model, tmp_path, ExtractOptions(compute_dtype="float32", keep=keep),
@@ -145,8 +141,8 @@ def test_an_epoch_with_the_model_pads_batches_of_16_in_the_order_of_the_data(
     (tmp_path / "train.tsv").write_text(text)
     session, splits = opened(place[0], tmp_path, cache=tmp_path / "cache")
     assert session.plan(splits[0]).encoded.window_lengths.tolist() == [n + 2 for n in lengths]
-    monkeypatch.setattr("probekit.extraction.opening.measure_disk", lambda *_, **__: SPEED)
-    monkeypatch.setattr("probekit.extraction.opening.tokens_per_second", lambda *_: 100.0)
+    monkeypatch.setattr("probekit.extraction.forecasting.measure_disk", lambda *_, **__: SPEED)
+    monkeypatch.setattr("probekit.extraction.forecasting.tokens_per_second", lambda *_: 100.0)
     (found,) = forecast(session, splits)
     assert found.rerun_seconds == (16 * 11 + 7) / 100
     seconds = sum(n + 2 for n in lengths) / 100 + found.nbytes / SPEED.write
@@ -161,22 +157,6 @@ def test_a_full_disk_is_told(place, caplog, monkeypatch):
     monkeypatch.setattr("probekit.store.files.shutil.disk_usage", lambda path: usage)
     assert forecast(session, splits)
     assert "has 1.0 kB free, and this extraction writes" in caplog.text
-
-
-def test_what_an_interrupted_extraction_wrote_is_not_needed_again(place, caplog, monkeypatch):
-    model, corpus, cache = place
-    options = ExtractOptions(compute_dtype="float32")
-    target = {"cache": cache / "stopped", "splits": ("train",)}
-    session, splits = opened(model, corpus, options, **target)
-    there = {beside(session.address(splits[0]).folder, PARTIAL): 1000}
-    monkeypatch.setattr("probekit.extraction.estimate.disk_bytes", there.__getitem__)
-    needed = session.plan(splits[0]).nbytes - 1000
-    usage = shutil.disk_usage(cache.parent)
-    for free, warned in ((needed, False), (needed - 1, True)):
-        room = usage._replace(free=free)
-        monkeypatch.setattr("probekit.store.files.shutil.disk_usage", lambda path, room=room: room)
-        forecast(session, splits)
-        assert ("this extraction writes" in caplog.text) == warned
 
 
 def test_break_even():
@@ -197,14 +177,14 @@ def test_speed_of_the_disk(tmp_path, monkeypatch, caplog):
         def write(files, file, data):
             raise OSError(number, text)
 
-        monkeypatch.setattr("probekit.extraction.opening.WholeFiles.write", write)
+        monkeypatch.setattr("probekit.extraction.forecasting.WholeFiles.write", write)
 
     refusing(13, "Permission denied")
     with pytest.raises(StorageError, match=r"cannot write to .*: Permission denied"):
         measure_disk(tmp_path, resident=True)
     refusing(28, "No space left on device")
     assert measure_disk(tmp_path, resident=True) == (1e9, 1e9)
-    monkeypatch.setattr("probekit.extraction.opening.free_bytes", lambda folder: 0)
+    monkeypatch.setattr("probekit.extraction.forecasting.free_bytes", lambda folder: 0)
     refusing(13, "is not written to")
     assert measure_disk(tmp_path, resident=True) == (1e9, 1e9)
     assert (

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from probekit.errors import DataError, EntryError, OptionError, StorageError
-from probekit.extraction import ExtractOptions, extract, units
+from probekit.extraction import ExtractOptions, extract, plan
 from probekit.extraction.compute import compute_unit
 from probekit.features.location import task_of_entries
 from probekit.store.builder import EntryBuilder
@@ -232,7 +232,7 @@ def test_memory_is_flat_over_the_units_from_the_largest_to_the_smallest(
     The first, which `auto` computes anew with --overwrite, is not kept where an earlier run wrote
     it.
     """
-    monkeypatch.setattr(units, "UNIT_BYTES", 5_000)
+    monkeypatch.setattr(plan, "UNIT_BYTES", 5_000)
     if begun:
         with interrupted_after(1):
             run(bert, corpus, tmp_path, dtype="auto")

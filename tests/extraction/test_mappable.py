@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from probekit.errors import OptionError
-from probekit.extraction.units import UNIT_BYTES
+from probekit.extraction.plan import UNIT_BYTES
 from probekit.store import mapping
 from probekit.store.backends import BACKENDS, zarr_folder
 from probekit.store.mapping import check_mappable

@@ -75,9 +75,3 @@ def test_verify_looks_where_padding_would_have_leaked(leaky, corpus, tmp_path, m
         trusting.setattr("probekit.backbone.model.prove_batching", lambda *arguments: PADDED)
         entry = make(model, corpus, tmp_path)["train"]
     assert not verify_rows(entry, 1).passed
-
-
-@pytest.mark.parametrize("family", ["bert", "llama"])
-def test_families_without_leaks_stay_padded(corpus, tmp_path, family):
-    entry = make(save_family(family, tmp_path / "model"), corpus, tmp_path / "cache")["train"]
-    assert entry.manifest.extra["batching"] == {"padded_to": None, "alone": False}

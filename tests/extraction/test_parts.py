@@ -41,9 +41,7 @@ def small_parts(monkeypatch):
     make_small(monkeypatch)
 
 
-@pytest.fixture(autouse=True)
-def small_file(monkeypatch):
-    monkeypatch.setattr("probekit.extraction.opening._MEASURED_BYTES", 2**20)
+pytestmark = pytest.mark.usefixtures("small_file")
 
 
 def extracted(model, data, cache, dtype="float32", **how):

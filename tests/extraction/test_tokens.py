@@ -19,7 +19,7 @@ from probekit.probe.token_heads import TOKEN_HEADS
 from tests import tiny
 from tests.data.test_chat import TRIMMED
 from tests.extraction import extracted
-from tests.extraction.extracted import entries_of, key_of
+from tests.extraction.extracted import key_of
 from tests.extraction.passages import write_pairs, write_texts
 from tests.extraction.test_texts import states_of
 
@@ -145,15 +145,6 @@ def test_tokens_are_kept_by_their_characters(models, texts, tmp_path, only, patt
     assert 0 < none < 20 and f"keeps no token of {none} of 20 texts" in caplog.text
     made = pooled_texts(entry, TOKEN_HEADS["mean"]()).read(np.arange(20))
     assert int((made == 0).all((1, 2)).sum()) == none
-
-
-def test_shards_leave_the_bytes_of_one_process(models, texts, tmp_path):
-    whole = run(models["bert"], texts, tmp_path / "whole", only="last:4")
-    for shard in ("1/2", "2/2"):
-        parts = entries_of(
-            models["bert"], texts, tmp_path / "cut", shard=shard, only="last:4", **TEXTS, **KEPT
-        )
-    assert parts[0].manifest.files == whole.manifest.files
 
 
 def test_a_copy_of_some_layers_is_what_an_extraction_of_them_is(models, texts, tmp_path):

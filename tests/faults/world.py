@@ -311,9 +311,8 @@ def warm() -> None:
     for found in pkgutil.walk_packages(package.__path__, "probekit."):
         if not any(part in found.name for part in ("ray_jobs", "__main__", "objects")):
             importlib.import_module(found.name)
-    units = importlib.import_module("probekit.extraction.units")
-    units.UNIT_BYTES = 8_000
-    importlib.import_module("probekit.extraction.plan").chunk_rows_for = lambda *_: 16
+    plan = importlib.import_module("probekit.extraction.plan")
+    plan.UNIT_BYTES, plan.chunk_rows_for = 8_000, lambda *_: 16
 
 
 def write_texts(folder: Path) -> None:

@@ -1,7 +1,6 @@
 """Hidden states that other programs computed: read, matched with a task's text, and made entries.
 
-The names of ``__init__.pyi`` load on first use, so that the command line shows `ImportOptions`
-without torch.
+The name of ``__init__.pyi`` loads on first use, so that the command line does without torch.
 """
 
 import lazy_loader

@@ -1,111 +1,21 @@
-"""What an import is asked for, and which of its sequences is which example."""
+"""What an import is asked for, and the facts of the model whose states it reads."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
-
-import numpy as np
-from jaxtyping import Int64
+from typing import Any
 
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.backbone.facts import Identity
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import KINDS, LAST_ONLY, OUTPUT_HEAD, KindName
 from probekit.base.layers import parse_layers
-from probekit.base.numbers import bounds_of
-from probekit.data.encoded import EncodedSplit
-from probekit.data.pooling import Pooling
+from probekit.data.encoded import Pooling
 from probekit.errors import DataError, OptionError
-from probekit.extraction.imports.import_options import ImportOptions
 from probekit.extraction.imports.sequences import Sequences
+from probekit.extraction.imports.token_matching import Matched
 from probekit.extraction.request import Request, choose_kept, choose_pooling
+from probekit.extraction.request_options import ImportOptions
 from probekit.store.layout import model_slug
-from probekit.tasks import Split, Task
-
-Specials = Literal["present", "absent", "stripped"]
-"""Whether rows of special tokens are there; if not, whether the model read them all the same."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Matched:
-    """A split as the producer of the states read it, and the sequence of each of its windows.
-
-    Attributes:
-        encoded: the split; a sequence is a window.
-        sequence: the number of each window's sequence.
-        special_tokens: whether rows of special tokens are there; None where there are none.
-        ended: whether every sequence has the special tokens of its end.
-    """
-
-    encoded: EncodedSplit
-    sequence: Int64[np.ndarray, " windows"]
-    special_tokens: Specials | None
-    ended: bool = True
-
-
-def match_words(split: Split, sequences: Sequences) -> Matched:
-    """Match sequences whose rows are words, or are of words, with the sentences of a split.
-
-    Raises:
-        DataError: a sentence is missing or has other words, or more or fewer.
-    """
-    examples = split.examples
-    _check_words(split, sequences)
-    check_count(split, sequences)
-    owners, cut = [], 0
-    for number, example in enumerate(examples):
-        rows, count = int(sequences.lengths[number]), len(example.words)
-        if sequences.form == "words":
-            if rows != count:
-                raise DataError(
-                    f"{sequences.name(number)}: {rows} rows, but example {example.id} has {count} "
-                    f"words ({' '.join(example.words)[:80]}...). Expected one row for each word."
-                )
-            owners.append(np.arange(count))
-            continue
-        words = sequences.word_ids(number, count)
-        cut += count - 1 - int(words.max(initial=-1))
-        owners.append(words)
-    lengths = sequences.lengths[: len(examples)]
-    read = lengths > 0
-    encoded = EncodedSplit(
-        ids=tuple(example.id for example in examples),
-        subwords=np.full(int(lengths.sum()), -1, np.int32),
-        word_map=joined(owners),
-        window_lengths=lengths[read].astype(np.int32),
-        example_windows=bounds_of(read.astype(np.int64)),
-        example_words=bounds_of(np.array([len(example.words) for example in examples], np.int64)),
-        cut={"truncated_words": cut},
-    )
-    return Matched(encoded=encoded, sequence=np.flatnonzero(read), special_tokens=None)
-
-
-def _check_words(split: Split, sequences: Sequences) -> None:
-    if any(example.text is not None for example in split.examples):
-        raise DataError(
-            f"{sequences.where}: its rows are of words, but the texts of {split.name} are not "
-            "split into words. Import states with token ids."
-        )
-
-
-def check_count(split: Split, sequences: Sequences) -> None:
-    """Refuse sequences that cannot be those of the examples in their places.
-
-    Raises:
-        DataError: they are fewer, or more than those of a whole split.
-    """
-    count, wanted = len(sequences), len(split.examples)
-    if count < wanted or (count > wanted and split.limit is None):
-        raise DataError(
-            f"{sequences.where}: {count:,} sequences, but {split.name} has {wanted:,} examples. "
-            "Expected one for each, in the same order."
-        )
-
-
-def joined(parts: Sequence[Int64[np.ndarray, " _"]]) -> Any:
-    """Return lists of numbers one after the other; of none, an empty one."""
-    return np.concatenate([*parts, np.empty(0, np.int32)]).astype(np.int32)
-
+from probekit.tasks import Task
 
 _BY_NAME = "name"
 """The source, in a manifest, of a model of which nothing is known but its name."""
@@ -120,13 +30,6 @@ class ImportedInfo(BackboneInfo):
     """
 
     apart: str | None
-
-    @classmethod
-    def of(cls, info: BackboneInfo, *, raw: bool, apart: Iterable[str]) -> "ImportedInfo":
-        """Return the facts of a model, with reasons why its own pass would make other rows."""
-        final_norm = info.final_norm and not raw
-        about = {**vars(info), "final_norm": final_norm, "apart": "; ".join(apart) or None}
-        return cls(**about)
 
 
 def named_info(model: str, n_blocks: int, dim: int) -> BackboneInfo:
@@ -172,17 +75,12 @@ def settle_layers(
             "(layers_first)."
         )
     numbers, blocks = options.numbers(info.n_blocks), info.n_blocks
-    suggested = f"{info.name} has {blocks + 1} layers, 0 to {blocks}; whoever computed them knows "
-    suggested += "which."
-    if count == blocks + 1:
-        suggested = (
-            f"{count} layers are as many as {info.name} has: give 0:{count} if these are all."
-        )
-    elif count == blocks:
-        suggested = (
-            f"{count} layers are one fewer than {info.name} has: give 1:{count + 1} if the "
-            f"embeddings are left out, 0:{count} if the last one is."
-        )
+    suggested = {
+        blocks + 1: f"{count} layers are as many as {info.name} has: give 0:{count} if these are "
+        "all.",
+        blocks: f"{count} layers are one fewer than {info.name} has: give 1:{count + 1} if the "
+        f"embeddings are left out, 0:{count} if the last one is.",
+    }.get(count, f"{info.name} has {blocks + 1} layers, 0 to {blocks}.")
     if numbers is None:
         raise OptionError(
             f"{sequences.where} has {count} layers. Give their numbers, counted as in "
@@ -251,8 +149,13 @@ def ask_states(
         and (sequences.form != "token-ids" or matched.special_tokens == "stripped"),
         "the last layer is before the final norm": raw,
     }
+    about: dict[str, Any] = {
+        **vars(info),
+        "final_norm": info.final_norm and not raw,
+        "apart": "; ".join(why for why, holds in apart.items() if holds) or None,
+    }
     return Request(
-        info=ImportedInfo.of(info, raw=raw, apart=[why for why, holds in apart.items() if holds]),
+        info=ImportedInfo(**about),
         task=task,
         options=asked,
         keep=keep,

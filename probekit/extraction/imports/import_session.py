@@ -1,9 +1,8 @@
 """The call behind ``probekit cache import``, and what makes entries of given states."""
 
-import logging
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,29 +14,20 @@ from torch import Tensor
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.backbone.states import NO_POINTS, PointLayers
 from probekit.base.kinds import KINDS
-from probekit.base.registry import PathName, listed
+from probekit.base.registry import PathName
 from probekit.base.tensors import ReusedMemory
 from probekit.data.batches import PADDED, Batching, TokenBatch
 from probekit.data.encoded import EncodedSplit
 from probekit.errors import DataError, OptionError
 from probekit.extraction.compute import Progress
 from probekit.extraction.entry_session import EntrySession
-from probekit.extraction.estimate import describe_cuts
 from probekit.extraction.extract_target import ExtractTarget
-from probekit.extraction.extraction_call import as_named, name_task
-from probekit.extraction.imports.import_options import ImportOptions
-from probekit.extraction.imports.import_request import (
-    Matched,
-    Specials,
-    ask_states,
-    match_words,
-    named_info,
-    settle_layers,
-)
+from probekit.extraction.imports.import_request import ask_states, named_info, settle_layers
 from probekit.extraction.imports.sequences import Sequences, given_sequences, request_files
-from probekit.extraction.imports.token_matching import match_tokens
-from probekit.extraction.opening import inspect_target, read_task, read_texts
-from probekit.extraction.request_options import ExtractOptions
+from probekit.extraction.imports.token_matching import Matched, Specials, match_tokens, match_words
+from probekit.extraction.opening import inspect_target, read_task, read_texts, say_cuts
+from probekit.extraction.request import Request
+from probekit.extraction.request_options import ExtractOptions, ImportOptions
 from probekit.features.duplicates import say_duplicates
 from probekit.store.entry import Entries
 from probekit.store.files import typed_path
@@ -45,8 +35,6 @@ from probekit.tasks import Split, Task, TextOptions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -131,13 +119,11 @@ class ImportTarget(ExtractTarget):
         wanted = replace(self.wanted, dtype=options.dtype)
         if self.given is not None or self.examples is not None or not self.typed_states:
             return f"probekit.import_states(..., options=probekit.{wanted!r})"
-        plain = {option.name: getattr(self, option.name) for option in fields(ExtractTarget)}
-        if any("=" in states for states in self.typed_states):
-            plain["splits"] = None  # they say their splits
-        extract = shlex.split(ExtractTarget(**plain).command(ExtractOptions()))
-        model_and_task, others = extract[2:4], extract[4:]
-        words = ["probekit", "cache", "import", *model_and_task, *self.typed_states, *others]
-        return shlex.join([*words, *wanted.words()])
+        named = any("=" in states for states in self.typed_states)  # they say their splits
+        words = (replace(self, splits=None) if named else self).words()
+        return shlex.join(
+            ["probekit", "cache", "import", *words, *self.typed_states, *wanted.words()]
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,83 +141,12 @@ class ImportSession(EntrySession):
         """The states, in place of a model."""
         return self.states
 
-    @property
-    def output_head(self) -> None:
-        """None: an import keeps no weights."""
-
-    @classmethod
-    def of(
-        cls,
-        target: ImportTarget,
-        task: Task,
-        inspection: Inspection | None,
-        split: Split,
-        sequences: Sequences,
-        **more: Any,
-    ) -> "ImportSession":
-        """Match states with the text of a split, and settle what is stored of them.
-
-        Args:
-            target: what is imported.
-            task: whose text it is.
-            inspection: the model; None where nothing is known of it but its name.
-            split: the split.
-            sequences: its states.
-            more: ``reused`` and ``progress``.
-
-        Raises:
-            DataError: the states are not of this text, or of another model.
-            OptionError: an option means nothing here, or one is missing.
-        """
-        options = target.wanted
-        if inspection is None:
-            assert options.n_blocks is not None
-            info = named_info(target.model, options.n_blocks, sequences.shape.dim)
-        else:
-            info = inspection.info
-        layer_ids = settle_layers(sequences, options, info)
-        matched = _match(split, sequences, target, inspection)
-        request = ask_states(sequences, matched, info, task, options, layer_ids, inspection)
-        states = ImportedStates(
-            info=request.info, sequences=sequences, matched=matched, layer_ids=layer_ids,
-            config={} if inspection is None else inspection.config_json(),
-        )  # fmt: skip
-        return cls(target=target, request=request, states=states, **more)
-
     def encode(self, split: Split) -> EncodedSplit:
         """Return the split as the producer of the states read it."""
         encoded = self.states.matched.encoded
         longest = int(encoded.window_lengths.max(initial=0))
-        if cuts := describe_cuts(split.name, encoded.counts, longest):
-            logger.warning("%s", cuts)
+        say_cuts(split.name, encoded.counts, longest)
         return encoded
-
-
-def _match(
-    split: Split, sequences: Sequences, target: ImportTarget, inspection: Inspection | None
-) -> Matched:
-    """Find the sequence of each example of a split."""
-    said = target.wanted.special_tokens
-    if sequences.form == "token-ids":
-        if inspection is None:
-            raise OptionError(
-                f"{sequences.where} has token ids, which need the model's tokenizer, but n_blocks "
-                f"says that only the name of {target.model} is known. Leave n_blocks out."
-            )
-        matched = match_tokens(split, sequences, inspection, cast(Specials | None, said))
-    elif said is not None:
-        raise OptionError(
-            f"--special-tokens {said} is for token ids, but {sequences.where} has none: leave it "
-            "out."
-        )
-    else:
-        matched = match_words(split, sequences)
-    if (matched.encoded.word_map < 0).all():
-        raise DataError(
-            f"{sequences.where}: not one word of {split.name} has a row. Compute its states "
-            "again, or correct the token ids or word offsets."
-        )
-    return matched
 
 
 def import_states(
@@ -304,15 +219,13 @@ def import_states(
         kind=kind, text=text, separator=separator, sentences=sentences,
         skip_unlabelled=skip_unlabelled, skip_blank=skip_blank,
     )  # fmt: skip
-    wanted, (called, in_memory) = options or ImportOptions(), as_named(model, tokenizer, name)
     by_split = states if isinstance(states, Mapping) else {None: states}
     if splits is None and isinstance(states, Mapping):
         splits = [*map(str, states)]
-    target = ImportTarget(
-        model=called, task=name_task(task, examples), given=in_memory, examples=examples,
-        own=text_options, data=None if data is None else Path(data),
-        splits=None if splits is None else listed(splits), revision=revision, label=label,
-        name=name, cache=typed_path(cache), overwrite=overwrite, restart=restart, wanted=wanted,
+    target = ImportTarget.of(
+        model, task, tokenizer=tokenizer, examples=examples, own=text_options, data=data,
+        splits=splits, revision=revision, label=label, name=name, cache=cache,
+        overwrite=overwrite, restart=restart, wanted=options or ImportOptions(),
         typed_states=tuple(
             str(path) if split is None else f"{split}={path}"
             for split, path in by_split.items()
@@ -343,10 +256,8 @@ def _import_splits(
         )
     opened = [
         _open(
-            _of_split(states, split.name),
-            _of_split(token_ids, split.name),
-            _of_split(word_offsets, split.name),
-            wanted,
+            *(_of_split(given, split.name) for given in (states, token_ids, word_offsets)),
+            layers_first=wanted.layers_first,
         )
         for split in texts
     ]
@@ -358,14 +269,63 @@ def _import_splits(
         )
     entries, reused = Entries(), ReusedMemory()
     for split, sequences in zip(texts, opened, strict=True):
-        session = ImportSession.of(
-            target, task, inspection, split, sequences, reused=reused, progress=Progress(progress)
+        read, request = _imported(target, task, inspection, split, sequences)
+        session = ImportSession(
+            target=target, request=request, states=read, reused=reused, progress=Progress(progress)
         )
         entry = session.extract(split)
         assert entry is not None, "an import has no shards"
         entries.append(entry)
     say_duplicates(entries, target.cache)
     return entries
+
+
+def _imported(
+    target: ImportTarget,
+    task: Task,
+    inspection: Inspection | None,
+    split: Split,
+    sequences: Sequences,
+) -> tuple[ImportedStates, Request]:
+    """Match the sequences of a split with its text, and settle what is stored of them."""
+    options = target.wanted
+    info, config = named_info(target.model, options.n_blocks or 0, sequences.shape.dim), {}
+    if inspection is not None:
+        info, config = inspection.info, inspection.config_json()
+    layer_ids = settle_layers(sequences, options, info)
+    matched = _match(split, sequences, target, inspection)
+    request = ask_states(sequences, matched, info, task, options, layer_ids, inspection)
+    states = ImportedStates(
+        info=request.info, sequences=sequences, matched=matched, layer_ids=layer_ids, config=config
+    )
+    return states, request
+
+
+def _match(
+    split: Split, sequences: Sequences, target: ImportTarget, inspection: Inspection | None
+) -> Matched:
+    """Find the sequence of each example of a split."""
+    said = target.wanted.special_tokens
+    if sequences.form == "token-ids":
+        if inspection is None:
+            raise OptionError(
+                f"{sequences.where} has token ids, which need the model's tokenizer, but n_blocks "
+                f"says that only the name of {target.model} is known. Leave n_blocks out."
+            )
+        matched = match_tokens(split, sequences, inspection, cast(Specials | None, said))
+    elif said is not None:
+        raise OptionError(
+            f"--special-tokens {said} is for token ids, but {sequences.where} has none: leave it "
+            "out."
+        )
+    else:
+        matched = match_words(split, sequences)
+    if (matched.encoded.word_map < 0).all():
+        raise DataError(
+            f"{sequences.where}: not one word of {split.name} has a row. Compute its states "
+            "again, or correct the token ids or word offsets."
+        )
+    return matched
 
 
 def _of_split(given: Any, split: str) -> Any:
@@ -377,7 +337,7 @@ def _of_split(given: Any, split: str) -> Any:
     return given[split]
 
 
-def _open(states: Any, token_ids: Any, word_offsets: Any, wanted: ImportOptions) -> Sequences:
+def _open(states: Any, token_ids: Any, word_offsets: Any, *, layers_first: bool) -> Sequences:
     """Open the states of a split: a path, or arrays with what says whose their rows are.
 
     Raises:
@@ -388,7 +348,7 @@ def _open(states: Any, token_ids: Any, word_offsets: Any, wanted: ImportOptions)
     if isinstance(states, str | PathLike):
         if token_ids is not None or word_offsets is not None:
             raise OptionError("token_ids and word_offsets are for arrays; files hold their own.")
-        if wanted.layers_first:
+        if layers_first:
             raise OptionError("layers_first is for arrays; vLLM's files have rows first.")
         return request_files(typed_path(states))
     if not isinstance(states, Iterable):
@@ -396,4 +356,4 @@ def _open(states: Any, token_ids: Any, word_offsets: Any, wanted: ImportOptions)
             "expected a path, or an array for each example, (rows, layers, dim); found "
             f"{type(states).__name__}."
         )
-    return given_sequences(states, token_ids, word_offsets, layers_first=wanted.layers_first)
+    return given_sequences(states, token_ids, word_offsets, layers_first=layers_first)

@@ -1,8 +1,8 @@
 """Sequences of hidden states, one for each example: arrays in memory, or vLLM's files."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -24,11 +24,6 @@ STATES, TOKEN_IDS, WORD_OFFSETS = "hidden_states", "token_ids", "word_offsets"
 
 _SUFFIX = ".safetensors"
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_SAFETENSORS = {
-    **{"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64},
-    **{"I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8},
-    **{"U8": torch.uint8, "BOOL": torch.bool},
-}
 _WHOLE = (
     *(torch.int8, torch.int16, torch.int32, torch.int64),
     *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
@@ -41,19 +36,14 @@ class _Stored(NamedTuple):
     Attributes:
         where: file or item, and name, for messages.
         shape: its shape.
-        dtype: its dtype; None for one that torch does not have.
+        dtype: its dtype; in words, for one that torch does not have.
         read: returns it in the machine's byte order.
     """
 
     where: str
     shape: tuple[int, ...]
-    dtype: torch.dtype | None
+    dtype: torch.dtype | str
     read: Callable[[], Tensor]
-
-    @property
-    def described(self) -> str:
-        """Its dtype, in words."""
-        return str(self.dtype or "a dtype that torch does not have")
 
     @classmethod
     def of_file(cls, path: Path, name: str, part: Any) -> Self:
@@ -67,8 +57,7 @@ class _Stored(NamedTuple):
                 tensor: Tensor = file.get_tensor(name)
                 return tensor
 
-        dtype = _SAFETENSORS.get(part.get_dtype())
-        return cls(f"{path}: {name}", tuple(part.get_shape()), dtype, read)
+        return cls(f"{path}: {name}", tuple(part.get_shape()), part[:0].dtype, read)
 
     @classmethod
     def of_memory(cls, values: Any, where: str) -> Self:
@@ -90,10 +79,9 @@ class _Stored(NamedTuple):
             # a copy: what is mapped cannot be written, and torch knows one byte order alone
             return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
 
-        try:
+        dtype: torch.dtype | str = "a dtype that torch does not have"
+        with suppress(TypeError):
             dtype = torch.from_numpy(np.empty(0, array.dtype.newbyteorder("="))).dtype
-        except TypeError:
-            dtype = None
         return cls(where, array.shape, dtype, read)
 
 
@@ -138,7 +126,7 @@ class _Item(NamedTuple):
         if states.dtype not in _FLOATS:
             raise DataError(
                 f"{states.where}: expected hidden states in float16, bfloat16 or float32, found "
-                f"{states.described}. Convert it first (NumPy has no bfloat16: give float32)."
+                f"{states.dtype}. Convert it first (NumPy has no bfloat16: give float32)."
             )
         if len(states.shape) not in (2, 3):
             expected = "(layers, rows, dim)" if layers_first else "(rows, layers, dim)"
@@ -151,6 +139,7 @@ class _Item(NamedTuple):
             rows, layers = states.shape[1::-1] if layers_first else states.shape[:2]
         # nobody computes states with more digits than these
         dtype = torch.float32 if states.dtype == torch.float64 else states.dtype
+        assert isinstance(dtype, torch.dtype)
         if ids is not None and offsets is not None:
             raise DataError(f"{where}: expected {TOKEN_IDS} or {WORD_OFFSETS}, found both.")
         if ids is not None and ids.shape != (rows,):
@@ -166,7 +155,7 @@ class _Item(NamedTuple):
         owners = offsets if ids is None else ids
         if owners is not None and (len(owners.shape) != 1 or owners.dtype not in _WHOLE):
             raise DataError(
-                f"{owners.where}: expected a list of whole numbers, found {owners.described} of "
+                f"{owners.where}: expected a list of whole numbers, found {owners.dtype} of "
                 f"the shape {owners.shape}."
             )
         form: Form = "words" if owners is None else "word-ids" if ids is None else "token-ids"
@@ -314,7 +303,7 @@ def request_files(path: Path) -> Sequences:
     """
     files = [path]
     if path.is_dir():
-        files = sorted((file for file in path.glob(f"*{_SUFFIX}")), key=_by_numbers)
+        files = sorted(path.glob(f"*{_SUFFIX}"))
         if not files:
             raise MissingFileError(f"{path}: no file of hidden states there; expected *{_SUFFIX}.")
     items = []
@@ -346,12 +335,6 @@ def _open_file(path: Path) -> dict[str, _Stored]:
         raise DataError(
             f"{path} cannot be read ({reason_of(error)}). It is damaged: write it again."
         ) from error
-
-
-def _by_numbers(file: Path) -> list[tuple[int, str]]:
-    """Order names as people do: hs_2 before hs_10."""
-    pieces = re.split(r"(\d+)", file.name)
-    return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in pieces]
 
 
 def given_sequences(

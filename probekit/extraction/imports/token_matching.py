@@ -1,8 +1,9 @@
-"""Match sequences with the examples of a split token by token."""
+"""Match sequences with the examples of a split: token by token, or word by word."""
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import xxhash
@@ -12,11 +13,13 @@ from probekit.backbone import Inspection
 from probekit.base.numbers import bounds_of
 from probekit.data.encoded import EncodedSplit
 from probekit.errors import DataError, OptionError
-from probekit.extraction.imports.import_request import Matched, Specials, check_count, joined
 from probekit.extraction.imports.sequences import Sequences
 from probekit.tasks import Example, Split
 
 logger = logging.getLogger(__name__)
+
+Specials = Literal["present", "absent", "stripped"]
+"""Whether rows of special tokens are there; if not, whether the model read them all the same."""
 
 _NEAREST = 10_000
 """Sequences that are looked through for the one that comes nearest to an example."""
@@ -24,9 +27,92 @@ _NEAREST = 10_000
 _SAME_RUN = 0.1
 """Relative difference of the states of one text in two batches; those of two models differ by 1."""
 
-
 _ENDLESS = 10**9
 """A limit that cuts nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Matched:
+    """A split as the producer of the states read it, and the sequence of each of its windows.
+
+    Attributes:
+        encoded: the split; a sequence is a window.
+        sequence: the number of each window's sequence.
+        special_tokens: whether rows of special tokens are there; None where there are none.
+        ended: whether every sequence has the special tokens of its end.
+    """
+
+    encoded: EncodedSplit
+    sequence: Int64[np.ndarray, " windows"]
+    special_tokens: Specials | None = None
+    ended: bool = True
+
+
+def match_words(split: Split, sequences: Sequences) -> Matched:
+    """Match sequences whose rows are words, or are of words, with the sentences of a split.
+
+    Raises:
+        DataError: a sentence is missing or has other words, or more or fewer.
+    """
+    if any(example.text is not None for example in split.examples):
+        raise DataError(
+            f"{sequences.where}: its rows are of words, but the texts of {split.name} are not "
+            "split into words. Import states with token ids."
+        )
+    _check_count(split, sequences)
+    lengths, owners, cut = sequences.lengths[: len(split.examples)], [], 0
+    counts = [len(example.words) for example in split.examples]
+    for number, (example, count) in enumerate(zip(split.examples, counts, strict=True)):
+        if sequences.form == "word-ids":
+            owners.append(sequences.word_ids(number, count))
+        elif lengths[number] == count:
+            owners.append(np.arange(count))
+        else:
+            raise DataError(
+                f"{sequences.name(number)}: {lengths[number]} rows, but example {example.id} has "
+                f"{count} words ({' '.join(example.words)[:80]}...). Expected one row for each "
+                "word."
+            )
+        cut += count - 1 - int(owners[-1].max(initial=-1))
+    encoded = _encoded(
+        lengths,
+        ids=tuple(example.id for example in split.examples),
+        subwords=np.full(int(lengths.sum()), -1, np.int32),
+        word_map=_joined(owners),
+        example_words=bounds_of(np.array(counts, np.int64)),
+        cut={"truncated_words": cut},
+    )
+    return Matched(encoded=encoded, sequence=np.flatnonzero(lengths))
+
+
+def _check_count(split: Split, sequences: Sequences) -> None:
+    """Refuse sequences that cannot be those of the examples in their places.
+
+    Raises:
+        DataError: they are fewer, or more than those of a whole split.
+    """
+    count, wanted = len(sequences), len(split.examples)
+    if count < wanted or (count > wanted and split.limit is None):
+        raise DataError(
+            f"{sequences.where}: {count:,} sequences, but {split.name} has {wanted:,} examples. "
+            "Expected one for each, in the same order."
+        )
+
+
+def _encoded(lengths: Int64[np.ndarray, " examples"], **columns: Any) -> EncodedSplit:
+    """Return a split whose examples have a window each, save those of no rows."""
+    read = lengths > 0
+    return EncodedSplit(
+        window_lengths=lengths[read].astype(np.int32),
+        example_windows=bounds_of(read.astype(np.int64)),
+        **columns,
+    )
+
+
+def _joined(parts: Sequence[Int64[np.ndarray, " _"]]) -> Any:
+    """Return lists of numbers one after the other; of none, an empty one."""
+    return np.concatenate([*parts, np.empty(0, np.int32)]).astype(np.int32)
+
 
 # The tokens of an example are [ a b ~b c ], where [ and ] are special and b is the subwords b ~b.
 # What other programs may have of it, and what an entry takes from that:
@@ -110,7 +196,7 @@ class _TokenMatching:
         self._longest = int(sequences.lengths.max(initial=0))
         self._used: set[int] = set()
         if sequences.ordered:
-            check_count(split, sequences)
+            _check_count(split, sequences)
         else:
             self._by_ids: dict[bytes, list[int]] = {}  # of equal ones the first counts
             for number in range(len(sequences)):
@@ -124,7 +210,7 @@ class _TokenMatching:
             for reading in readings:
                 if np.array_equal(reading.ids, ids):
                     return number, reading
-            raise self._differing(number, ids, readings)
+            raise self._refusal(number, readings)
         length = len(self._whole(number).ids)
         if not length:  # nothing was read of it
             return -1, self._whole(number)
@@ -134,7 +220,7 @@ class _TokenMatching:
                     self._check_equal(equal)
                     self._used.add(equal[0])
                     return equal[0], reading
-        raise self._missing(number)
+        raise self._refusal(number)
 
     def _check_equal(self, sequences: Sequence[int]) -> None:
         """Refuse sequences of the same tokens whose states differ: they are of two runs.
@@ -163,42 +249,35 @@ class _TokenMatching:
                 len(self._by_ids) - len(self._used), len(self._by_ids), self._split.name,
             )  # fmt: skip
 
-    def _differing(
-        self, number: int, ids_there: Int64[np.ndarray, " tokens"], readings: Sequence[Reading]
-    ) -> DataError:
-        """Return the error that shows the first token that is another one."""
-        self._check_said(number, ids_there)
-        self._check_padding(number, number)
-        ids = max(
-            (reading.ids for reading in readings),
-            key=lambda ids: _agreeing(ids, ids_there),
-            default=None,
-        )
-        expected = self._whole(number).ids if ids is None else ids
-        at = _agreeing(expected, ids_there)
-        return DataError(
-            f"{self._sequences.name(number)} does not have the tokens of example "
-            f"{self._split.examples[number].id}: at position {at} the tokenizer of "
-            f"{self._inspection.info.name} gives {self._shown(expected, at)}, but the file has "
-            f"{self._shown(ids_there, at)}. The states are of another text or tokenizer."
-        )
+    def _refusal(self, number: int, readings: Sequence[Reading] = ()) -> DataError:
+        """Return the error that shows the first token in which the nearest sequence differs.
 
-    def _missing(self, number: int) -> DataError:
-        """Return the error that shows the sequence that comes nearest to an example."""
-        whole = self._whole(number).ids
-        nearest, most = 0, -1
-        for sequence in range(min(len(self._sequences), _NEAREST)):
+        Args:
+            number: of the example.
+            readings: what its sequence might have been; without them, all of it.
+        """
+        sequences, whole = self._sequences, self._whole(number).ids
+        tried = [number] if sequences.ordered else range(min(len(sequences), _NEAREST))
+        for sequence in tried:
             self._check_padding(number, sequence)
-            agreeing = _agreeing(whole, self._sequences.owners(sequence))
-            if agreeing > most:
-                nearest, most = sequence, agreeing
-        ids = self._sequences.owners(nearest)
-        self._check_said(number, ids)
+        nearest = max(tried, key=lambda sequence: _agreeing(whole, sequences.owners(sequence)))
+        there, name = sequences.owners(nearest), sequences.name(nearest)
+        if np.array_equal(whole, there):
+            raise OptionError(
+                f"--special-tokens {self._said}: the token ids of {sequences.where} have the "
+                f"special tokens of {self._inspection.info.name}. Leave the option out."
+            )
+        possible = [reading.ids for reading in readings] or [whole]
+        expected = max(possible, key=lambda ids: _agreeing(ids, there))
+        at, example = _agreeing(expected, there), self._split.examples[number].id
+        said = f"{name} does not have the tokens of example {example}:"
+        if not sequences.ordered:
+            count = f"none of {len(sequences):,} sequences has the tokens of example {example}."
+            said = f"{sequences.where}: {count} The nearest, {name}, differs:"
         return DataError(
-            f"{self._sequences.where}: none of {len(self._sequences):,} sequences has the tokens "
-            f"of example {self._split.examples[number].id}. The nearest, "
-            f"{self._sequences.name(nearest)}, has {self._shown(ids, most)} at position {most}, "
-            f"where the tokenizer of {self._inspection.info.name} gives {self._shown(whole, most)}."
+            f"{said} at position {at} the tokenizer of {self._inspection.info.name} gives "
+            f"{self._shown(expected, at)}, but the file has {self._shown(there, at)}. The states "
+            "are of another text or tokenizer."
         )
 
     def _check_padding(self, number: int, sequence: int) -> None:
@@ -209,30 +288,19 @@ class _TokenMatching:
         """
         whole, ids = self._whole(number).ids, self._sequences.owners(sequence)
         more = len(ids) - len(whole)
+        if more <= 0 or not len(whole):
+            return
         for where, inside, rest in (
-            ("behind", ids[: len(whole)], ids[len(whole) :]),
-            ("in front of", ids[max(more, 0) :], ids[: max(more, 0)]),
+            ("behind", ids[:-more], ids[-more:]),
+            ("in front of", ids[more:], ids[:more]),
         ):
-            if (
-                more > 0
-                and len(whole)
-                and np.array_equal(inside, whole)
-                and (rest == rest[0]).all()
-            ):
+            if np.array_equal(inside, whole) and (rest == rest[0]).all():
                 raise DataError(
                     f"{self._sequences.name(sequence)} is padded: it has the {len(whole)} tokens "
                     f"of example {self._split.examples[number].id} and {more} times "
                     f"{self._shown(rest, 0)} {where} them. Cut ids and states of every sequence to "
                     "its own tokens (where the attention mask is 1), and import these."
                 )
-
-    def _check_said(self, number: int, ids: Int64[np.ndarray, " tokens"]) -> None:
-        """Refuse to be told that there are no special tokens where there are."""
-        if np.array_equal(self._whole(number).ids, ids):
-            raise OptionError(
-                f"--special-tokens {self._said}: the token ids of {self._sequences.where} have the "
-                f"special tokens of {self._inspection.info.name}. Leave the option out."
-            )
 
     def _shown(self, ids: Int64[np.ndarray, " tokens"], at: int) -> str:
         if at >= len(ids):
@@ -245,36 +313,29 @@ class _TokenMatching:
 
     def matched(self, matches: Sequence[tuple[int, Reading]]) -> Matched:
         """Put the sequences together as a split."""
-        expected = self._expected
-        special = self._special_tokens([reading for _, reading in matches])
-        of_words = bool(expected.example_words[-1])
-        maps, cut_words, cut_texts = [], 0, 0
-        for number, (_, reading) in enumerate(matches):
-            words, lost = _whole_words(reading.words, self._whole(number).words)
-            cut_words += lost if of_words else 0
-            cut_texts += not of_words and lost > 0
-            maps.append(words if of_words else reading.words)
-        lengths = np.array([len(reading.ids) for _, reading in matches], np.int64)
-        read = lengths > 0
-        types = [reading.types for _, reading in matches if reading.types is not None]
-        encoded = EncodedSplit(
-            ids=expected.ids,
-            subwords=joined([reading.ids for _, reading in matches]),
-            word_map=joined(maps),
-            window_lengths=lengths[read].astype(np.int32),
-            example_windows=bounds_of(read.astype(np.int64)),
-            example_words=expected.example_words,
-            token_types=joined(types) if types else None,
-            cut={"truncated_words": cut_words}
-            if of_words
-            else {"truncated_words": 0, "truncated_examples": cut_texts},
+        readings = [reading for _, reading in matches]
+        special = self._special_tokens(readings)
+        whole = [_whole_words(of.words, self._whole(n).words) for n, of in enumerate(readings)]
+        maps, cut = [words for words, _ in whole], {"truncated_words": sum(n for _, n in whole)}
+        if not self._expected.example_words[-1]:  # running texts, whose words have no rows
+            maps = [reading.words for reading in readings]
+            cut = {"truncated_words": 0, "truncated_examples": sum(n > 0 for _, n in whole)}
+        lengths = np.array([len(reading.ids) for reading in readings], np.int64)
+        types = [reading.types for reading in readings if reading.types is not None]
+        encoded = _encoded(
+            lengths,
+            ids=self._expected.ids,
+            subwords=_joined([reading.ids for reading in readings]),
+            word_map=_joined(maps),
+            example_words=self._expected.example_words,
+            token_types=_joined(types) if types else None,
+            cut=cut,
         )
-        sequence = np.array([number for number, _ in matches], np.int64)
         return Matched(
             encoded=encoded,
-            sequence=sequence[read],
+            sequence=np.array([number for number, _ in matches], np.int64)[lengths > 0],
             special_tokens=special,
-            ended=all(reading.ended for _, reading in matches),
+            ended=all(reading.ended for reading in readings),
         )
 
     def _whole(self, number: int) -> Reading:

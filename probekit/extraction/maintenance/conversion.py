@@ -23,13 +23,12 @@ from probekit.base.kinds import ARRAYS
 from probekit.base.machine import usable_cores
 from probekit.base.numbers import ragged_arange
 from probekit.base.registry import PathName, choose
-from probekit.data.pooling import Pooling
+from probekit.data.encoded import Pooling
 from probekit.errors import EntryError, OptionError, StateRangeError
 from probekit.extraction.compute import LayerStatistics, writer_thread
 from probekit.extraction.maintenance.entry_copy import Destination, EntryCopy, make_entries
 from probekit.extraction.maintenance.parts import CopiedRows
-from probekit.extraction.plan import lay_out, row_dtypes
-from probekit.extraction.units import Unit, example_row_starts, unit_share
+from probekit.extraction.plan import Unit, example_row_starts, lay_out, row_dtypes, unit_share
 from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder
 from probekit.store.codec import READ_DTYPES, TORCH_DTYPES, decode_chunk, fits

@@ -16,10 +16,9 @@ from probekit.base.kinds import ARRAYS
 from probekit.base.layers import RESID_POST
 from probekit.base.numbers import bounds_of, numpy_generator, ragged_arange
 from probekit.base.registry import PathName
-from probekit.data.alignment import learn_specials
 from probekit.data.batches import Batching, batches_by_length
-from probekit.data.encoded import EncodedSplit, encoded_of, window_lengths
-from probekit.data.pooling import Pooling
+from probekit.data.encoded import EncodedSplit, Pooling, encoded_of, window_lengths
+from probekit.data.texts import learn_specials
 from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError
 from probekit.store.entry import Entry
 from probekit.store.tables import ExampleTable

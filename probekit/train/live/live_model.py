@@ -18,9 +18,8 @@ from probekit.backbone.structure import are_same, cannot_be_cut, shorten
 from probekit.base.machine import free_memory
 from probekit.base.notices import human_bytes
 from probekit.base.numbers import derive, seeded, torch_generator
-from probekit.data.batches import TokenBatch, token_batches
-from probekit.data.encoded import EncodedSplit
-from probekit.data.pooling import Pooling, pool, windows_of
+from probekit.data.batches import TokenBatch, pool, token_batches
+from probekit.data.encoded import EncodedSplit, Pooling, windows_of
 from probekit.errors import BackboneError, OptionError
 from probekit.tuning.contract import Method, Tuned
 from probekit.tuning.packaging import TrainedValues

@@ -18,7 +18,7 @@ from probekit.base.fingerprint import CHECKSUM, digest_file, is_changed, parse_j
 from probekit.base.notices import human_list
 from probekit.base.plugins import Registry
 from probekit.base.replacing import matching, put, workshop
-from probekit.data.pooling import Pooling
+from probekit.data.encoded import Pooling
 from probekit.errors import (
     MissingFileError,
     OptionError,

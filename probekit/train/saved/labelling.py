@@ -17,8 +17,7 @@ from probekit.base.kinds import KINDS, TOKENS
 from probekit.base.notices import ProgressBar
 from probekit.base.numbers import Ragged, bounds_of
 from probekit.base.registry import PathName
-from probekit.data.encoded import EncodedSplit
-from probekit.data.pooling import row_sources
+from probekit.data.encoded import EncodedSplit, row_sources
 from probekit.errors import OptionError, StateRangeError
 from probekit.probe.heads.contract import HeadInput
 from probekit.probe.heads.token_inputs import TextTokens, TokenStates

@@ -12,8 +12,7 @@ import numpy as np
 
 from probekit.base.machine import interrupts_held, pick_device
 from probekit.base.selection import HELD_OUT, SEARCHED
-from probekit.data.encoded import window_lengths
-from probekit.data.pooling import Pooling
+from probekit.data.encoded import Pooling, window_lengths
 from probekit.engines import Report
 from probekit.errors import DataError
 from probekit.features import FeatureView, Location, Splits

@@ -8,8 +8,8 @@ import torch
 
 import probekit
 from probekit.errors import BackboneError, EntryError, EntryNotFoundError, OptionError
-from probekit.extraction import extract
-from probekit.extraction.imports import ImportOptions, import_states
+from probekit.extraction import ImportOptions, extract
+from probekit.extraction.imports import import_states
 from probekit.extraction.imports.sequences import Sequences
 from probekit.extraction.maintenance import check_chunks, describe, list_cache, verify_rows
 from probekit.features import Location, open_features

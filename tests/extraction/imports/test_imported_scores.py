@@ -8,8 +8,8 @@ from transformers import T5EncoderModel
 
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.errors import OptionError
-from probekit.extraction import extract
-from probekit.extraction.imports import ImportOptions, import_states
+from probekit.extraction import ImportOptions, extract
+from probekit.extraction.imports import import_states
 from probekit.extraction.maintenance import check_chunks, verify_rows
 from probekit.features import Location
 from probekit.features.pooled_tokens import token_rows

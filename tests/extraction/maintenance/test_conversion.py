@@ -96,7 +96,7 @@ def test_units_are_laid_out_anew(inputs, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "probekit.extraction.plan.chunk_rows_for", lambda dim, dtype, n: sizes[dtype]
     )
-    monkeypatch.setattr("probekit.extraction.units.UNIT_BYTES", 8_000)
+    monkeypatch.setattr("probekit.extraction.plan.UNIT_BYTES", 8_000)
     options = {"keep": KEEP, "batch_tokens": 1}  # no text beside another one
     source = extract(*inputs, tmp_path / "a", **options)
     fresh = extract(*inputs, tmp_path / "b", dtype="int8", **options)

@@ -1,4 +1,6 @@
-"""Range statistics against plain NumPy, and the guard."""
+"""Range statistics against plain NumPy, the guard, and errors of the thread that writes."""
+
+import time
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from probekit.extraction.compute import (
     ComputedUnit,
     LayerStatistics,
     check_range,
+    writer_thread,
 )
 from tests.extraction.planned import plan_of
 
@@ -47,3 +50,29 @@ def test_the_guard_names_layer_and_place():
     with pytest.raises(StateRangeError, match=r"layer 7 .* 3 NaN .*--compute-dtype float32") as nan:
         guard(1.0, 3, "bfloat16")
     assert nan.type is StateRangeError
+
+
+def test_an_error_reaches_the_caller_and_later_items_are_dropped():
+    written = []
+
+    def write(item):
+        if item == 1:
+            raise OSError("disk full")
+        written.append(item)
+
+    with pytest.raises(OSError, match="disk full"), writer_thread(write) as put:
+        for item in range(50):
+            put(item)
+            time.sleep(0.001)
+    assert written == [0]
+
+
+def test_an_error_of_the_last_item_is_raised_on_leaving_unless_the_caller_has_its_own():
+    def fail(item):
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"), writer_thread(fail) as put:
+        put(0)
+    with pytest.raises(KeyError), writer_thread(fail) as put:
+        put(0)
+        raise KeyError("mine")

@@ -15,8 +15,7 @@ from probekit.cli.spread import OptionsOf, spread
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
-    from probekit.train.saved.head import TrainedHead
-    from probekit.train.saved.items import Item
+    from probekit.train.saved.head import Item, TrainedHead
     from probekit.train.saved.labelling import TokenPrediction
 
     Label = list[str] | str | float
@@ -61,8 +60,7 @@ def predict(
 ) -> None:
     """Label new text with a saved head: each word, each text or each pair of texts."""
     from probekit.tasks import TextOptions
-    from probekit.train.saved.head import TrainedHead
-    from probekit.train.saved.items import file_items, line_items
+    from probekit.train.saved.head import TrainedHead, file_items, line_items
     from probekit.train.saved.labelling import predict_tokens
 
     on_page = {} if page is None else _page_heads(head, page, tokens=tokens, json=json)
@@ -243,14 +241,14 @@ def export(
     folded in.
     """
     from probekit.base.registry import choose
-    from probekit.train.saved.directions import MARKS, SUFFIXES, about, write_directions
+    from probekit.train.saved.directions import MARKS, about, write_directions
     from probekit.train.saved.directions import export as directions_of
 
     form = "npz" if output is None else output.suffix.removeprefix(".")
-    suffix = choose("format of -o", form, SUFFIXES)
+    mark = choose("format of -o", form, MARKS)
     directions = directions_of(head)
-    usual = head.resolve().with_name(head.resolve().name + suffix)
-    path = output or checked_default(usual, MARKS[form])
+    usual = head.resolve().with_name(f"{head.resolve().name}.{form}")
+    path = output or checked_default(usual, mark)
     path = write_directions(directions, form, path)
     row = {"path": str(path), "layers": list(directions.layers)} | about(directions)
     if json:

@@ -1,14 +1,14 @@
 """A linear probe of a layer, or of several, as an estimator."""
 
 import warnings
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float64, Int64, Shaped
-from scipy.special import expit, log_expit, log_softmax, softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
@@ -28,20 +28,16 @@ from probekit.base.selection import Selection
 from probekit.base.tensors import full
 from probekit.errors import OptionError
 from probekit.features.rows import CachedRows
-from probekit.probe.fitters.linear_problems import LinearObjective, Problems
 from probekit.probe.fitters.losses import Binary, Loss, Softmax
 from probekit.probe.fitters.preconditioner import Basis, BasisBuilder, Scale
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import HeadSpec
 from probekit.sklearn.layered_input import LayeredRows, chosen_layers, in_layers, side_by_side
 from probekit.train.sampling import fold_numbers, held_out
-from probekit.train.solving.path_fit import Path
-from probekit.train.solving.solved_fit import Solved, Visit, drive
+from probekit.train.solving.path_fit import Path, solve_rows
+from probekit.train.solving.solved_fit import HELD_ROWS, Solved
 
 _DTYPES = (np.float64, np.float32)
-
-_BLOCK = 8_192
-"""Rows that are turned, or added to an evaluation, at a time."""
 
 _DIGITS = 12
 """Of mean scores that are compared: beyond them equal strengths differ by rounding."""
@@ -106,6 +102,12 @@ class LinearRule(ClassifierMixin, BaseEstimator):
         logits: Float64[np.ndarray, "rows logits"] = X @ self.coef_.T + self.intercept_
         return logits
 
+    def _by_class(self, X: Any) -> Float64[np.ndarray, "rows classes"]:
+        """Return a logit of every class: of two, that of the first one is 0."""
+        logits = self._logits(X)
+        two = len(self.classes_) == 2
+        return np.hstack([np.zeros_like(logits), logits]) if two else logits
+
     def decision_function(self, X: Any) -> np.ndarray:
         """Return logits: (rows,) for two classes, of the second; else (rows, classes)."""
         logits = self._logits(X)
@@ -113,20 +115,16 @@ class LinearRule(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each row."""
-        logits = self.decision_function(X)
-        return self.classes_[(logits > 0).astype(int) if logits.ndim == 1 else logits.argmax(1)]
+        places = self._by_class(X).argmax(1)
+        return self.classes_[places]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return probabilities, (rows, classes)."""
-        logits = self._logits(X)
-        two = len(self.classes_) == 2
-        return expit(np.hstack([-logits, logits])) if two else softmax(logits, axis=1)
+        return softmax(self._by_class(X), axis=1)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return logarithms of probabilities, (rows, classes)."""
-        logits = self._logits(X)
-        two = len(self.classes_) == 2
-        return log_expit(np.hstack([-logits, logits])) if two else log_softmax(logits, axis=1)
+        return log_softmax(self._by_class(X), axis=1)
 
 
 class LayerProbe(LinearRule):
@@ -249,21 +247,15 @@ class LayerProbe(LinearRule):
             weighted: tell the scorer the weights.
         """
         basis = _basis_of(h, torch.from_numpy(weights / weights.sum()))
-        z = torch.cat([basis.apply(block) for block in torch.split(h, _BLOCK)])
+        z = torch.cat([basis.apply(block) for block in torch.split(h, HELD_ROWS)])
         seen = np.stack([np.ones(len(y), bool), *(seen for seen, _ in folds)])
         parts, targets = torch.from_numpy(seen * weights).float(), torch.from_numpy(numbers)
         two = len(self.classes_) == 2
         loss: Loss = Binary(targets) if two else Softmax(targets, len(self.classes_))
         scorer: Any = check_scoring(self, scoring=self.scoring) if folds else None
 
-        def solve(strengths: tuple[float, ...]) -> Generator[Visit, None, Solved]:
-            objective = LinearObjective(loss, Problems.of(strengths, parts), basis.spectrum)
-            minimum = yield from drive(objective.minimise(), objective.begin)
-            return Solved(strengths, objective, minimum)
-
-        def score(solved: Solved) -> Generator[Visit, None, list[float]]:
+        def score(solved: Solved) -> list[float]:
             """Return the mean over the folds, each by the weight of the rows that judge."""
-            yield from ()
             sums = np.zeros(len(solved.strengths))
             for part, (_, judged) in enumerate(folds, start=1):
                 weighting = {"sample_weight": weights[judged]} if weighted else {}
@@ -275,12 +267,8 @@ class LayerProbe(LinearRule):
             total = sum(weights[judged].sum() for _, judged in folds) or 1.0
             return [round(mean, _DIGITS) for mean in (sums / total).tolist()]
 
-        path = Path(None if self.l2 is None else float(self.l2), float)
-        for visit in path.solve(solve, score):
-            for start in range(0, len(z), _BLOCK):
-                block = z[start : start + _BLOCK]
-                visit.take(slice(start, start + len(block)), block)
-        return path, basis
+        l2 = None if self.l2 is None else float(self.l2)
+        return solve_rows(z, loss, parts, basis.spectrum, l2=l2, score=score), basis
 
     def _rule(self, solved: Solved, part: int, index: int) -> LinearRule:
         """Return the classifier of turned rows that was fitted to one part of them."""
@@ -387,7 +375,7 @@ class LayerProbe(LinearRule):
 
 def _basis_of(rows: Float[Tensor, "n width"], shares: Float64[Tensor, " n"]) -> Basis:
     """Return the basis of rows that count by their shares, which sum to 1."""
-    blocks = list(zip(torch.split(rows, _BLOCK), torch.split(shares, _BLOCK), strict=True))
+    blocks = list(zip(torch.split(rows, HELD_ROWS), torch.split(shares, HELD_ROWS), strict=True))
     zero = torch.zeros(rows.shape[1], dtype=torch.float64)
     mean = sum((share @ block.double() for block, share in blocks), zero)
     square = sum((share @ (block.double() - mean).square() for block, share in blocks), zero)

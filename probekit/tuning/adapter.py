@@ -1,7 +1,6 @@
 """Bottleneck adapters after attention and feed-forward layers (Houlsby et al. 2019)."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from probekit.errors import OptionError
-from probekit.tuning.contract import Method
+from probekit.tuning.contract import Method, Values
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -59,9 +58,7 @@ class Adapter(Method):
         if self.size < 1:
             raise OptionError(f"--method adapter: size must be at least 1; found {self.size}.")
 
-    def attach(
-        self, model: "PreTrainedModel", generator: torch.Generator
-    ) -> Mapping[str, nn.Parameter]:
+    def attach(self, model: "PreTrainedModel", generator: torch.Generator) -> Values:
         """Put the adapters into the model.
 
         Raises:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 BACKBONE = "backbone"
 """The group of a model's values, for ``--lr backbone=2e-5``."""
 
+Values = Mapping[str, nn.Parameter]
+"""What is trained of a model, by name in the model."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
@@ -73,9 +76,7 @@ class Method(ABC):
         return {BACKBONE: self.learning_rate, **self.group_rates} if self.trains else {}
 
     @abstractmethod
-    def attach(
-        self, model: "PreTrainedModel", generator: torch.Generator
-    ) -> Mapping[str, nn.Parameter]:
+    def attach(self, model: "PreTrainedModel", generator: torch.Generator) -> Values:
         """Make a frozen model ready, and return what is trained of it, by name in the model.
 
         Until the first step its states are those that it had, unless the method puts something
@@ -90,9 +91,7 @@ class Method(ABC):
             BackboneError: a package is missing.
         """
 
-    def before_step(  # noqa: B027  # most methods need nothing
-        self, values: Mapping[str, nn.Parameter], remaining: float
-    ) -> None:
+    def before_step(self, values: Values, remaining: float) -> None:  # noqa: B027  # most need none
         """Do what a step needs besides the gradients of the loss, which are there.
 
         Args:
@@ -114,7 +113,7 @@ class Method(ABC):
             model: as `settle` left it, of a method that has no `stays_apart`.
         """
 
-    def changed(self, values: Mapping[str, nn.Parameter], n_model: int) -> float:
+    def changed(self, values: Values, n_model: int) -> float:
         """Return the share of the model's values that are the run's own.
 
         Args:
@@ -134,9 +133,7 @@ class Tuned(nn.Module):
         n_model: values of the model, what the method added included.
     """
 
-    def __init__(
-        self, model: "PreTrainedModel", values: Mapping[str, nn.Parameter], method: Method
-    ) -> None:
+    def __init__(self, model: "PreTrainedModel", values: Values, method: Method) -> None:
         """Register the values.
 
         Args:
@@ -147,7 +144,9 @@ class Tuned(nn.Module):
         super().__init__()
         for name, value in values.items():
             self.register_parameter(name.replace(".", "/"), value)
-        self.n_model = sum(_size(value) for value in model.parameters())
+        # two values in a byte of bitsandbytes count as two
+        packed = [vars(value).get("quant_state") or value for value in model.parameters()]
+        self.n_model = sum(value.shape.numel() for value in packed)
         self._method, self._values = method, values
         self._outside = (model,)  # a tuple: as a part of this module, all of it would be saved
 
@@ -219,9 +218,3 @@ def known_to_peft(model: "PreTrainedModel", config: "PeftConfig") -> None:
     """Keep a configuration where peft keeps those of what it puts into a model by itself."""
     configs: Any = {"default": config}
     model.peft_config = configs
-
-
-def _size(value: nn.Parameter) -> int:
-    """Return how many values a parameter holds, where bitsandbytes packs two in a byte as well."""
-    packed = vars(value).get("quant_state")
-    return value.numel() if packed is None else packed.shape.numel()

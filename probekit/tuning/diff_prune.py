@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from probekit.errors import OptionError
-from probekit.tuning.contract import Method
+from probekit.tuning.contract import Method, Values
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -63,9 +63,7 @@ class DiffPrune(Method):
                 f"fixed={self.fixed:g}."
             )
 
-    def attach(
-        self, model: "PreTrainedModel", generator: torch.Generator
-    ) -> Mapping[str, nn.Parameter]:
+    def attach(self, model: "PreTrainedModel", generator: torch.Generator) -> Values:
         """Put a difference beside every value of the model."""
         differences: dict[int, Difference] = {}  # tied values have one difference
         for module in list(model.modules()):
@@ -75,7 +73,7 @@ class DiffPrune(Method):
         model.register_forward_pre_hook(_Projection(list(differences.values()), self.share))
         return {name: value for name, value in model.named_parameters() if value.requires_grad}
 
-    def before_step(self, values: Mapping[str, nn.Parameter], remaining: float) -> None:
+    def before_step(self, values: Values, remaining: float) -> None:
         """Add the gradients of the penalty; at last close what is not among the largest."""
         pairs = _pairs(values)
         if remaining > self.fixed:
@@ -99,7 +97,7 @@ class DiffPrune(Method):
         for key in [key for key, hook in hooks.items() if isinstance(hook, _Projection)]:
             del hooks[key]
 
-    def changed(self, values: Mapping[str, nn.Parameter], n_model: int) -> float:
+    def changed(self, values: Values, n_model: int) -> float:
         """Return the share of the model's own values that differ in evaluation."""
         n_values = n_model // 3  # beside each of them lie a difference and a gate
         differ = sum(int(_gated(*pair).count_nonzero()) for pair in _pairs(values))
@@ -172,7 +170,7 @@ def _keep_largest(differences: Sequence[Difference], share: float) -> None:
         difference.settled = _gated(difference.difference, difference.gates) * largest
 
 
-def _pairs(values: Mapping[str, nn.Parameter]) -> list[tuple[nn.Parameter, nn.Parameter]]:
+def _pairs(values: Values) -> list[tuple[nn.Parameter, nn.Parameter]]:
     """Return differences with their gates."""
     names = (name.removesuffix(_OWN) for name in values if name.endswith(_OWN))
     return [(values[name + _OWN], values[name + GATES]) for name in names]

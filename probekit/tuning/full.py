@@ -1,14 +1,12 @@
 """The weights of the model itself: all of them, its biases (Ben Zaken et al. 2022), or none."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
-from torch import nn
 
 from probekit.errors import OptionError
-from probekit.tuning.contract import Method
+from probekit.tuning.contract import Method, Values
 from probekit.tuning.packaging import Packaging, WholeModel
 
 if TYPE_CHECKING:
@@ -28,9 +26,7 @@ class BitFit(Method):
     source: ClassVar[str] = "Ben Zaken et al. 2022, section 3"
     summary: ClassVar[str] = "the biases of linear layers and norms"
 
-    def attach(
-        self, model: "PreTrainedModel", generator: torch.Generator
-    ) -> Mapping[str, nn.Parameter]:
+    def attach(self, model: "PreTrainedModel", generator: torch.Generator) -> Values:
         """Let the biases learn.
 
         Raises:
@@ -60,9 +56,7 @@ class Frozen(Method):
     source: ClassVar[str] = "-"
     summary: ClassVar[str] = "nothing of the model: the same as training from the cache, but slower"
 
-    def attach(
-        self, model: "PreTrainedModel", generator: torch.Generator
-    ) -> Mapping[str, nn.Parameter]:
+    def attach(self, model: "PreTrainedModel", generator: torch.Generator) -> Values:
         """Leave it alone."""
         return {}
 
@@ -81,9 +75,7 @@ class Full(Method):
         """A model by itself."""
         return WholeModel()
 
-    def attach(
-        self, model: "PreTrainedModel", generator: torch.Generator
-    ) -> Mapping[str, nn.Parameter]:
+    def attach(self, model: "PreTrainedModel", generator: torch.Generator) -> Values:
         """Let all values learn."""
         model.requires_grad_(True)
         return dict(model.named_parameters())

@@ -1,7 +1,6 @@
 """LoRA: products of two thin matrices beside weights of the model, by peft (Hu et al. 2021)."""
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -9,7 +8,7 @@ import torch
 from torch import nn
 
 from probekit.errors import OptionError
-from probekit.tuning.contract import Method, drawing_from
+from probekit.tuning.contract import Method, Values, drawing_from
 from probekit.tuning.packaging import Packaging, PeftAdapter
 
 if TYPE_CHECKING:
@@ -57,9 +56,7 @@ class LoRA(Method):
         """PEFT's own."""
         return PeftAdapter()
 
-    def attach(
-        self, model: "PreTrainedModel", generator: torch.Generator
-    ) -> Mapping[str, nn.Parameter]:
+    def attach(self, model: "PreTrainedModel", generator: torch.Generator) -> Values:
         """Put the matrices into the model.
 
         Raises:

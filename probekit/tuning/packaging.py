@@ -95,13 +95,11 @@ class Packaging:
             name for name, value in tensors.items()
             if name not in places or places[name].shape != value.shape
         ]  # fmt: skip
-        if strange or not tensors:
-            problem = (
-                f"{type(model).__name__} has no place for {strange[0]}"
-                if strange
-                else "it is empty"
-            )
-            raise RecordError(f"{path}: {problem}. {_AGAIN}")
+        if not tensors:
+            raise RecordError(f"{path}: it is empty. {_AGAIN}")
+        if strange:
+            name = type(model).__name__
+            raise RecordError(f"{path}: {name} has no place for {strange[0]}. {_AGAIN}")
         endless = [name for name, value in tensors.items() if not torch.isfinite(value).all()]
         if endless:
             raise RecordError(

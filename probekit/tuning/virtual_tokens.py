@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from probekit.errors import BackboneError, OptionError, reason_of
-from probekit.tuning.contract import Method, blocks_of, drawing_from, known_to_peft
+from probekit.tuning.contract import Method, Values, blocks_of, drawing_from, known_to_peft
 from probekit.tuning.packaging import Packaging, PeftAdapter
 
 if TYPE_CHECKING:
@@ -44,21 +44,14 @@ class VirtualTokens(Method):
 
 
 def _check_takes(method: str, model: "PreTrainedModel", argument: str, instead: str) -> None:
-    """Check that a model can be given something beside its token ids.
-
-    Args:
-        method: that gives it.
-        model: of any family.
-        argument: as its forward pass calls it.
-        instead: what to do where it cannot.
+    """Refuse a model that can be given nothing of some name beside its token ids.
 
     Raises:
-        OptionError: it cannot.
+        OptionError: says what to do instead.
     """
     if argument not in _arguments(model):
-        raise OptionError(
-            f"--method {method}: {type(model).__name__} takes no {argument}. {instead}"
-        )
+        name = type(model).__name__
+        raise OptionError(f"--method {method}: {name} takes no {argument}. {instead}")
 
 
 def _seen_mask(
@@ -104,11 +97,10 @@ def _extend(
 def _drop(count: int, model: "PreTrainedModel", args: tuple[Any, ...], output: Any) -> Any:
     """Return a model's output without the states of virtual tokens."""
     output.last_hidden_state = output.last_hidden_state[:, count:]
-    if output.hidden_states is not None:  # of the layers that nobody asked for there are none
-        output.hidden_states = tuple(
-            state[:, count:] if isinstance(state, Tensor) else state
-            for state in output.hidden_states
-        )
+    if (states := output.hidden_states) is not None:
+        # of the layers that nobody asked for there are none
+        cut = (state[:, count:] if isinstance(state, Tensor) else state for state in states)
+        output.hidden_states = tuple(cut)
     return output
 
 
@@ -144,9 +136,7 @@ class Prefix(VirtualTokens):
         """States may; keys lie in a cache that is left out there."""
         return self.of == "states"
 
-    def attach(
-        self, model: "PreTrainedModel", generator: torch.Generator
-    ) -> Mapping[str, nn.Parameter]:
+    def attach(self, model: "PreTrainedModel", generator: torch.Generator) -> Values:
         """Give the model its virtual tokens.
 
         Raises:
@@ -156,9 +146,7 @@ class Prefix(VirtualTokens):
         attach = self._attach_keys if self.of == "keys" else self._attach_states
         return attach(model, generator)
 
-    def _attach_keys(
-        self, model: "PreTrainedModel", generator: torch.Generator
-    ) -> Mapping[str, nn.Parameter]:
+    def _attach_keys(self, model: "PreTrainedModel", generator: torch.Generator) -> Values:
         """Have keys and values lie in the model's cache when it reads a text."""
         _check_takes(self.name, model, _cache_argument(model), f"Give {_INSTEAD}.")
         config, sizes = model.config, model.config.to_dict()
@@ -184,9 +172,7 @@ class Prefix(VirtualTokens):
         model.register_forward_pre_hook(partial(_with_cache, keys), with_kwargs=True)
         return {"prefix.embedding.weight": weight}
 
-    def _attach_states(
-        self, model: "PreTrainedModel", generator: torch.Generator
-    ) -> Mapping[str, nn.Parameter]:
+    def _attach_states(self, model: "PreTrainedModel", generator: torch.Generator) -> Values:
         """Have every block read states of the virtual tokens that are its own."""
         _check_takes(self.name, model, "inputs_embeds", "Choose another method, such as lora.")
         blocks = blocks_of(model, model.config.num_hidden_layers)
@@ -271,9 +257,9 @@ def _replace(
     states = args[0] if args else named["hidden_states"]
     virtual = prefix.expand(len(states), -1, -1).to(states.dtype)
     states = torch.cat([virtual, states[:, len(prefix) :]], 1)
-    return (
-        ((states, *args[1:]), dict(named)) if args else (args, {**named, "hidden_states": states})
-    )
+    if args:
+        return (states, *args[1:]), dict(named)
+    return (), {**named, "hidden_states": states}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,9 +280,7 @@ class Prompt(VirtualTokens):
         """PEFT's own."""
         return PeftAdapter()
 
-    def attach(
-        self, model: "PreTrainedModel", generator: torch.Generator
-    ) -> Mapping[str, nn.Parameter]:
+    def attach(self, model: "PreTrainedModel", generator: torch.Generator) -> Values:
         """Put the virtual tokens before what the model reads.
 
         Raises:

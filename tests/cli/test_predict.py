@@ -69,7 +69,7 @@ def test_what_cannot_be_predicted(head, corpus, here):
         ("latin.txt", None, "latin.txt, line 1: not UTF-8 ("),
         ("eng.testb", None, f"eng.testb {table}"),
         ("texts.csv", None, "texts.csv: the column of words holds whole texts, such as"),
-        ("-", "\n \n", "there is no text to label; give one sentence per line."),
+        ("-", "\n \n", "there is no text to label; give one per line."),
         ("-", b"a b\ncaf\xe9\n", "stdin, line 2: not UTF-8 ("),
         ("-", '{"tokens": ["a"]}\n', "stdin holds JSON objects, but plain text is expected; name"),
     ):

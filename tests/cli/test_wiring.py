@@ -46,7 +46,7 @@ CALLS = {
         ("predict head data.csv", "predict head data.csv --tokens"),
         (
             "probekit.train.saved.head.TrainedHead.from_pretrained",
-            "probekit.train.saved.items.file_items",
+            "probekit.train.saved.head.file_items",
             "probekit.train.saved.labelling.predict",
             "probekit.train.saved.labelling.predict_tokens",
         ),

@@ -1,14 +1,18 @@
-"""Methods change no state before they learn, and by what they name alone when they do."""
+"""Methods change no state before they learn, and then what they name alone; how much that is."""
+
+from functools import cache
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel
+from torch.nn import functional
+from transformers import AutoConfig, AutoModel, BertConfig, BertModel
 
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.base.registry import normal_form, parse
 from probekit.errors import BackboneError, OptionError, UnknownNameError
 from probekit.train.live.live_model import cut, reached
 from probekit.tuning import METHODS, Tuned, contract
+from probekit.tuning.adapter import Adapter, Bottleneck
 from probekit.tuning.contract import blocks_of
 from tests import tiny
 from tests.random_models import save_random
@@ -206,3 +210,126 @@ def test_lora_says_where_it_would_lie_in_no_layer(tmp_path):
     folder = save_random("fnet", tmp_path / "fnet", num_attention_heads=None)
     with pytest.raises(OptionError, match=r"no layer of fnet .* Give --method lora:targets=linear"):
         attached("lora", AutoModel.from_pretrained(folder))
+
+
+OTHERS = {
+    "distilbert": {
+        "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48, "hidden_size": None,
+        "num_hidden_layers": None, "num_attention_heads": None, "intermediate_size": None,
+    },
+    "modernbert": {}, "bloom": {}, "opt": {"ffn_dim": 48, "word_embed_proj_dim": 32},
+}  # fmt: skip
+
+
+def adapted(folder, name="adapter:size=4"):
+    backbone = learning(folder)
+    return backbone, attached(name, backbone.model)
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_families_have_two_in_a_block_that_change_nothing_at_first(kind, tmp_path):
+    folder = save_random(kind, tmp_path, **OTHERS[kind])
+    backbone, values = adapted(folder)
+    adapters = [one for one in backbone.model.modules() if isinstance(one, Bottleneck)]
+    assert len(adapters) == 2 * 3 and sum(".adapter." in name for name in values) == 4 * 2 * 3
+    with torch.no_grad():
+        before, after = (one.layers(IDS, LENGTHS) for one in (learning(folder), backbone))
+        assert all(torch.equal(*pair) for pair in zip(before, after, strict=True))
+        for adapter in adapters:
+            adapter.up_bias += torch.arange(32)
+        moved = backbone.layers(IDS, LENGTHS)
+    assert torch.equal(moved[0], after[0]) and (moved[1] != after[1]).any(-1).all()
+
+
+def test_a_block_of_bert_by_hand(tmp_path):
+    tiny.build("bert", tmp_path)
+    backbone, values = adapted(tmp_path)
+    with torch.no_grad():
+        for value in values.values():
+            value += 0.1 * torch.randn(value.shape, generator=torch.Generator().manual_seed(1))
+        first, second = backbone.layers(IDS, LENGTHS, [0, 1])
+        block = backbone.model.encoder.layer[0]
+
+        def put_through(adapter, h):
+            inner = functional.gelu(h @ adapter.down.T + adapter.down_bias)
+            return h + inner @ adapter.up.T + adapter.up_bias
+
+        seen = block.attention.self(first)[0]
+        out, own = block.attention.output, block.attention.output.dropout.adapter
+        middle = out.LayerNorm(put_through(own, out.dense(seen)) + first)
+        fed = block.output.dense(block.intermediate(middle))
+        last = block.output.LayerNorm(put_through(block.output.dropout.adapter, fed) + middle)
+    torch.testing.assert_close(second, last, rtol=1e-5, atol=1e-6)
+    assert {name for name in values if "LayerNorm" in name} == {
+        name for name, _ in AutoModel.from_pretrained(tmp_path).named_parameters()
+        if "LayerNorm" in name
+    }  # fmt: skip
+
+
+def test_one_in_a_block_and_where_a_family_ends_its_layers_must_be_known(tmp_path):
+    _, values = adapted(tiny.build("bert", tmp_path), "adapter:size=4:after=feed-forward")
+    places = {name.partition(".adapter.")[0] for name in values if ".adapter." in name}
+    assert places == {f"encoder.layer.{block}.output.dropout" for block in range(3)}
+    with pytest.raises(OptionError, match=r"blocks of AlbertModel\. Choose another"):
+        adapted(save_random("albert", tmp_path / "albert", embedding_size=16))
+    with pytest.raises(OptionError, match="size must be at least 1; found 0"):
+        Adapter(size=0)
+
+
+D, M, L, N = 32, 5, 3, 7
+"""Width, bottleneck, blocks and virtual tokens of the small model."""
+LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16}
+PRINTED_MODEL = 340e6
+"""Values of BERT-large (Devlin et al. 2019): the paper's shares are of these, not of its 335 M."""
+
+
+def bert(**sizes):
+    return BertModel(BertConfig(**sizes), add_pooling_layer=False)
+
+
+@cache
+def trained(name, large):
+    """Return the number of values that a method trains, by the last part of their names."""
+    with torch.device("meta" if large else "cpu"):
+        small = {"hidden_size": D, "num_hidden_layers": L, "num_attention_heads": 4}
+        sizes = LARGE | {"intermediate_size": 4096} if large else small | {"intermediate_size": 64}
+        model = bert(**sizes, **({} if large else {"vocab_size": 50}))
+        model.requires_grad_(False)
+    values = parse("method", name, METHODS).attach(model, torch.Generator().manual_seed(0))
+    assert all(value.requires_grad for value in values.values())
+    return {name: value.numel() for name, value in values.items()}
+
+
+def total(counts, part=""):
+    return sum(count for name, count in counts.items() if part in name)
+
+
+NORMS = 2 * D * (2 * L + 1)
+OWN = 50 * D + 512 * D + 2 * D + L * (4 * (D * D + D) + 2 * 64 * D + 64 + D) + NORMS
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("full", OWN), ("bitfit", L * (7 * D + 64) + D), ("lora:rank=4", L * 2 * 4 * (D + D)),
+        ("qlora:rank=4", L * 4 * (4 * (D + D) + 2 * (D + 64))),
+        (f"adapter:size={M}", 2 * L * (2 * M * D + D + M) + NORMS),
+        (f"adapter:size={M}:after=feed-forward", L * (2 * M * D + D + M) + NORMS),
+        (f"prompt:length={N}", N * D), (f"prefix:length={N}", 2 * L * N * D),
+        (f"prefix:length={N}:of=states", L * N * D), ("diff-prune", 2 * OWN), ("frozen", 0),
+    ],
+)  # fmt: skip
+def test_by_the_equations_of_the_papers(name, expected):
+    installed(name.removeprefix("q"))  # which needs no 4 bits here
+    assert total(trained(name, False)) == expected
+
+
+def test_bert_large_as_the_attention_fusion_paper_prints_it():
+    biases = trained("bitfit", True)  # 270 K, 0.08 %: the norm of the embeddings has 1,024 more
+    assert total(biases) - 1024 == 24 * (7 * 1024 + 4096) == 270_336
+    assert round(100 * total(biases) / PRINTED_MODEL, 2) == 0.08
+    # 12.6 million: num_layers (2 m d + m + d) counts one adapter in a block, and no norms
+    one = trained("adapter:size=256:after=feed-forward", True)
+    assert total(one, "adapter") == 24 * (2 * 1024 * 256 + 1024 + 256) == 12_613_632
+    assert total(one) - total(one, "adapter") == 2 * 1024 * (2 * 24 + 1)
+    assert total(trained("adapter:size=256", True), "adapter") == 2 * 12_613_632

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from probekit.train.saved.head import TrainedHead
 from probekit.train.saved.labelling import predict
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
 
 Guess = Callable[[FeatureView], np.ndarray]
 """From a view to what the task's metric consumes: a class, value or loss per row, or scores."""
@@ -113,14 +110,12 @@ def _sizes(texts: Sequence[str]) -> np.ndarray:
     return np.array([(len(text), len(text.split())) for text in texts], np.float64)
 
 
-def _fitted(
-    train: FeatureView, reader: "BaseEstimator", model: "BaseEstimator", grid: Mapping[str, Any]
-) -> Guess:
+def _fitted(train: FeatureView, reader: Any, model: Any, grid: Mapping[str, Any]) -> Guess:
     """Fit a model to what a reader makes of the texts of train.
 
     Args:
         train: texts and their classes.
-        reader: makes columns of texts.
+        reader: makes columns of texts, as scikit-learn knows estimators.
         model: a classifier.
         grid: by option (``model__C``) the values of which folds of train choose one; with a single
             example of a class the model stays as it is.
@@ -141,7 +136,7 @@ def _fitted(
     return lambda view: np.asarray(pipeline.predict(_read(view)), np.int64)
 
 
-def _linear(train: FeatureView, reader: "BaseEstimator") -> Guess:
+def _linear(train: FeatureView, reader: Any) -> Guess:
     from sklearn.linear_model import LogisticRegression
 
     return _fitted(train, reader, LogisticRegression(max_iter=10_000), {"model__C": STRENGTHS})

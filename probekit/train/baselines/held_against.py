@@ -107,10 +107,9 @@ def run_baselines(
     plan = [run.spec for run in runs]
     ways: dict[str, Any] = {"predictions": predictions, "ablate": ablate, "track": track}
     heads = train(plan, location=location, save=save, **ways)
-    ledger = Ledger(Path(out))
-    none: Sequence[Record | None] = [None] * len(runs)
-    controls, codes = none, none
-    kind, notes = KINDS[splits.kind], []
+    ledger, kind, notes = Ledger(Path(out)), KINDS[splits.kind], []
+    controls: Sequence[Record | None] = [None] * len(runs)
+    codes = controls
     if kind.per == "word":
         controls = train([replace(spec, control=spec.seed) for spec in plan], location=location)
     else:
@@ -149,16 +148,23 @@ def random_records(
     """
     records: list[Record] = []
     notes: list[str] = []
-    name = splits.manifest.model
-    models = random_models(splits, location)
-    for model, entry in models.items():
+    own, root = splits.manifest.request, typed_path(location.cache)
+    models: dict[str, Path] = {}  # each with an entry of the same text
+    for folder in list_entries(root):
+        if folder.complete and folder.split == splits.fit_on:
+            asked = read_manifest(folder.path).request
+            if asked["text"] == own["text"] and _is_random(asked["model"], own["model"]):
+                alike = {**asked, "model": None} == {**own, "model": None}
+                if alike or folder.model not in models:
+                    models[folder.model] = folder.path
+    for model, entry in sorted(models.items()):
         there = replace(location, entry=entry, identity=None)
         try:
             records += train([replace(spec, model=model) for spec in plan], location=there)
         except (DataError, EntryNotFoundError, OptionError) as error:
             notes.append(f"no scores of {model}: {error}")
     if not models:
-        limit, root = splits.manifest.limit, typed_path(location.cache)
+        limit, name = splits.manifest.limit, splits.manifest.model
         wanted = location.wanted(plan[0].model, splits.task, plan[0].label)
         of_model = wanted.of_model(list_entries(root))
         more = ["--random-init", "0", *([] if limit is None else ["--limit", str(limit)])]
@@ -206,25 +212,6 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
             "--baselines needs heads with the same labels. These start from saved heads with "
             "different labels, or only some of them start from a saved head. Run each by itself."
         )
-
-
-def random_models(splits: Splits, location: Location) -> dict[str, Path]:
-    """Return randomly initialised versions of a model, each with an entry of the same text.
-
-    Args:
-        splits: features of the model itself.
-        location: the cache.
-    """
-    wanted = splits.manifest.request
-    entries: dict[str, Path] = {}
-    for folder in list_entries(typed_path(location.cache)):
-        if folder.complete and folder.split == splits.fit_on:
-            asked = read_manifest(folder.path).request
-            if asked["text"] == wanted["text"] and _is_random(asked["model"], wanted["model"]):
-                alike = {**asked, "model": None} == {**wanted, "model": None}
-                if alike or folder.model not in entries:
-                    entries[folder.model] = folder.path
-    return dict(sorted(entries.items()))
 
 
 def _is_random(identity: Mapping[str, Any], model: Mapping[str, Any]) -> bool:

@@ -293,29 +293,18 @@ def open_live(
         return LiveModel(backbone, method, None, seed, pooling, dtype, batch_tokens)
     backbone = cut(load(), max(layers))
     backbone = replace(backbone, inspection=backbone.inspection.with_room(method))
-    tuned = _attach(method, backbone, layers, seed)
-    if method.positions and not tuned.learns:  # virtual tokens would move the text all the same
-        backbone = cut(load(), max(layers))
-        tuned = Tuned(backbone.model, {}, method)
-    return LiveModel(backbone, method, tuned.eval(), seed, pooling, torch.float32, batch_tokens)
-
-
-def _attach(method: Method, backbone: Backbone, layers: Sequence[int], seed: int) -> Tuned:
-    """Attach a method, and return what it trains that layers depend on; say where that is nothing.
-
-    Raises:
-        BackboneError: the method cannot be had.
-        OptionError: it has nothing to train in such a model.
-    """
     every = method.attach(backbone.model, torch_generator(seed, "method", method.name))
-    values = reached(backbone, every, layers)
-    if not values:
+    tuned = Tuned(backbone.model, reached(backbone, every, layers), method)
+    if not tuned.learns:
         logger.info(
             "--method %s trains nothing that layer %d depends on: only the head is trained.",
             method.name,
             max(layers),
         )
-    return Tuned(backbone.model, values, method)
+    if method.positions and not tuned.learns:  # virtual tokens would move the text all the same
+        backbone = cut(load(), max(layers))
+        tuned = Tuned(backbone.model, {}, method)
+    return LiveModel(backbone, method, tuned.eval(), seed, pooling, torch.float32, batch_tokens)
 
 
 def _check_weights(about: Mapping[str, Any], method: Method) -> None:

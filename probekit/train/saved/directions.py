@@ -1,8 +1,7 @@
 """A linear probe as directions: a vector per layer and class, and the files of them."""
 
 import json
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,6 @@ from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import FusionHead
 from probekit.train.saved.folder import CONFIG, SavedHead, read_saved, saved_below
 from probekit.train.saved.head import TrainedHead
-
-logger = logging.getLogger(__name__)
 
 _BLOCK_VALUES = 2**24
 """Of a block of rows: a width is what a file says."""
@@ -157,8 +154,17 @@ def directions(trained: TrainedHead, name: str = "this head") -> Directions:
     for part in (head, decoder, normalization):
         part.double()
     weight, affine = decoder.logit_weight, normalization.affine
-    if reason := _not_linear(trained.saved, head.linear, weight is not None, affine is not None):
-        raise OptionError(f"{name} is not a linear probe: {reason} It has no direction to export.")
+    spec, reason = HEADS[trained.saved.head["name"]], None
+    if not head.linear:
+        reason = f"the logits of head {spec.name} are not linear in the states (h = {spec.formula})"
+    elif weight is None:
+        named = trained.saved.decoder["name"]
+        reason = f"decoder {named} has a nonlinearity between h and the logits"
+    elif affine is None:
+        named = trained.saved.normalization["name"]
+        reason = f"--normalize {named} divides every row by a number of its own"
+    if reason is not None:
+        raise OptionError(f"{name} is not a linear probe: {reason}. It has no direction to export.")
     assert weight is not None and affine is not None
     step = max(1, _BLOCK_VALUES // (head.dim * len(head.layers)))
     with torch.no_grad():
@@ -184,19 +190,6 @@ def _unit_rows(start: int, step: int, head: FusionHead) -> Float[Tensor, "rows l
     rows = torch.zeros(min(step, head.dim - start), head.dim, dtype=torch.float64)
     rows.diagonal(start).fill_(1)
     return rows.unsqueeze(1).expand(-1, len(head.layers), -1)
-
-
-def _not_linear(saved: SavedHead, head: bool, decoder: bool, normalization: bool) -> str | None:
-    """Return why the logits are no affine map of the states, or None where they are."""
-    if not head:
-        spec = HEADS[saved.head["name"]]
-        return f"the logits of head {spec.name} are not linear in the states (h = {spec.formula})."
-    if not decoder:
-        return f"decoder {saved.decoder['name']} has a nonlinearity between h and the logits."
-    if not normalization:
-        name = saved.normalization["name"]
-        return f"--normalize {name} divides every row by a number of its own."
-    return None
 
 
 def _by_layer(path: Path, probes: Sequence[Directions]) -> Directions:
@@ -239,9 +232,6 @@ def _by_layer(path: Path, probes: Sequence[Directions]) -> Directions:
     )
 
 
-SUFFIXES = {"npz": ".npz", "safetensors": ".safetensors"}
-"""Of each format."""
-
 MARKS = {"npz": "probekit".encode("utf-32-le"), "safetensors": b"probekit"}
 """What every file of a format holds that is written here; NumPy keeps text in four bytes."""
 
@@ -260,13 +250,22 @@ def write_directions(found: Directions, form: str, path: PathName) -> Path:
         OptionError: a file of another suffix, which may be anybody's.
         StorageError: the file cannot be written.
     """
-    write = choose("format", form, WRITERS)
-    target = Path(path)
-    if target.suffix != SUFFIXES[form]:
-        raise OptionError(f"-o {target}: for {form}, choose a name that ends in {SUFFIXES[form]}.")
+    choose("format", form, MARKS)
+    target, said = Path(path), about(found)
+    if target.suffix != f".{form}":
+        raise OptionError(f"-o {target}: for {form}, choose a name that ends in .{form}.")
+    arrays: dict[str, Any] = {
+        "direction": found.direction.contiguous().numpy(),
+        "bias": found.bias.contiguous().numpy(),
+        "layers": np.asarray(found.layers, np.int64),
+    }
     try:
         with replacing(target) as fresh:
-            write(found, fresh)
+            if form == "safetensors":
+                save_file(arrays, fresh, {key: json.dumps(value) for key, value in said.items()})
+            else:
+                words: dict[str, Any] = {"classes": found.classes, "about": json.dumps(said)}
+                np.savez(fresh, **arrays, **words)
     except OSError as error:
         raise StorageError(
             f"{target}: cannot be written ({error.strerror or error}). Choose another file with -o."
@@ -289,32 +288,3 @@ def about(directions: Directions) -> dict[str, Any]:
         "key": saved.key,
         "probekit": saved.probekit,
     }
-
-
-def _arrays(directions: Directions) -> dict[str, np.ndarray]:
-    return {
-        "direction": directions.direction.contiguous().numpy(),
-        "bias": directions.bias.contiguous().numpy(),
-        "layers": np.asarray(directions.layers, np.int64),
-    }
-
-
-def _write_npz(directions: Directions, path: Path) -> None:
-    words = {
-        "classes": np.asarray(directions.classes),
-        "about": np.asarray(json.dumps(about(directions))),
-    }
-    arrays: dict[str, Any] = {**_arrays(directions), **words}
-    with path.open("wb") as file:  # a name alone would be given the suffix .npz
-        np.savez(file, **arrays)
-
-
-def _write_safetensors(directions: Directions, path: Path) -> None:
-    metadata = {key: json.dumps(value) for key, value in about(directions).items()}
-    save_file(_arrays(directions), path, metadata=metadata)
-
-
-WRITERS: Mapping[str, Callable[[Directions, Path], None]] = {
-    "npz": _write_npz,
-    "safetensors": _write_safetensors,
-}

@@ -49,7 +49,11 @@ logger = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-_PARTS = {"head", "decoder", "normalization"}  # which the names of its tensors begin with
+_REGISTRIES: Mapping[str, Registry[Any]] = {
+    "head": HEADS, "decoder": DECODERS, "normalization": NORMALIZATIONS,
+}  # fmt: skip
+"""Of its parts, with which the names of its tensors begin."""
+
 _SIZES: Mapping[str, JsonType] = {
     "layers": list_of(whole(0, 2**12)),
     "features": fields_of({"dim": whole(1, 2**20), "n_blocks": whole(0, 2**12)}),
@@ -67,15 +71,13 @@ class _Form:
         Raises:
             KeyError: a field is missing.
         """
-        known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
-        needed = {
-            name
-            for name, field in known.items()
-            if field.default is MISSING and field.default_factory is MISSING
-        }
-        if missing := needed.difference(values):
-            raise KeyError(min(missing))
-        return cls(**{name: values[name] for name in known if name in values})
+        return cls(
+            **{
+                one.name: values[one.name]
+                for one in fields(cls)  # type: ignore[arg-type]
+                if one.name in values or (one.default is MISSING and one.default_factory is MISSING)
+            }
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,12 +209,8 @@ class SavedHead(_Form):
             UnknownNameError: it is not, and is not or cannot be imported.
             PluginError: it breaks its contract by now.
         """
-        registries: Mapping[str, Registry[Any]] = {
-            "head": HEADS, "decoder": DECODERS, "normalization": NORMALIZATIONS,
-        }  # fmt: skip
-        for kind, registry in registries.items():
-            name = str(vars(self)[kind].get("name"))
-            registry.recall(name, self.plugins.get(kind))
+        for kind, registry in _REGISTRIES.items():
+            registry.recall(str(vars(self)[kind].get("name")), self.plugins.get(kind))
 
     @property
     def text_kind(self) -> str:
@@ -269,7 +267,7 @@ def save_head(
 def _are_others(file: Path) -> bool:
     """Say whether a file holds tensors that are no head's; one that is damaged tells of none."""
     with suppress(OSError, SafetensorError), safe_open(file, "pt") as opened:
-        return not {name.partition(".")[0] for name in opened.keys()} <= _PARTS  # noqa: SIM118
+        return not {name.partition(".")[0] for name in opened.keys()} <= _REGISTRIES.keys()  # noqa: SIM118
     return False
 
 

@@ -25,8 +25,7 @@ from probekit.probe.token_heads import token_head_from_json
 from probekit.probe.token_heads.contract import TokenPool
 from probekit.store.codec import READ_DTYPES
 from probekit.tasks.conversations import conversation_text
-from probekit.train.saved.head import NO_PROBABILITIES, TrainedHead
-from probekit.train.saved.items import Item, as_examples
+from probekit.train.saved.head import NO_PROBABILITIES, Item, TrainedHead, as_examples
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -46,25 +45,6 @@ class HeadReader:
     head: TrainedHead
     backbone: Backbone
     encoded: EncodedSplit
-
-    @classmethod
-    def of(
-        cls, head: TrainedHead, backbone: Backbone, texts: Sequence[Item | Conversation]
-    ) -> "HeadReader":
-        """Tokenise texts as those that the head was trained on."""
-        features, most = head.saved.features, backbone.info.identity.max_length
-        backbone.inspection.check_same_template(features.chat_template, "the head")
-        encoded = backbone.inspection.encode(
-            as_examples([_written(text) for text in texts], head.text_kind),
-            max_length=min(features.max_length or most, most),
-            overlong=features.overlong,
-            only=features.only,
-            conversations=features.chat_template is not None,
-        )
-        of_rows = KINDS[head.kind].per == "text" and head.reads != "tokens"
-        if of_rows and encoded.kept is None:  # a token that two windows show is one of its text
-            encoded = replace(encoded, kept=encoded.once)
-        return cls(head, backbone, encoded)
 
     @cached_property
     def bounds(self) -> Int64[np.ndarray, " bounds"]:
@@ -89,12 +69,20 @@ class HeadReader:
         Raises:
             StateRangeError: a hidden state is not finite in the dtype of the head's cache.
         """
-        if self.head.reads == "tokens":
-            return self._tokens(start, stop, self._rows("tokens", start, stop)[:, 0])
-        rows = self._rows(self.head.array, start, stop)
-        if not self.head.of_tokens:
-            return rows
-        return self._of_tokens(rows, bounds_of(self.encoded.rows[TOKENS][start:stop]))
+        encoded, bounds = self.encoded, self.bounds
+        if self.head.reads != "tokens":
+            rows = self._rows(self.head.array, start, stop)
+            if not self.head.of_tokens:
+                return rows
+            return self._of_tokens(rows, bounds_of(encoded.rows[TOKENS][start:stop]))
+        windows = slice(int(encoded.example_windows[start]), int(encoded.example_windows[stop]))
+        return TokenStates.of(
+            self._rows(TOKENS, start, stop)[:, 0],
+            windows=encoded.window_lengths[windows].astype(np.int64),
+            sources=self._sources.take(np.arange(bounds[start], bounds[stop])),
+            starts=encoded.example_tokens[start:stop] - encoded.example_tokens[start],
+            rows=np.diff(bounds[start : stop + 1]),
+        )
 
     def read_tokens(self, start: int, stop: int) -> HeadInput:
         """Return the head's input for the tokens of examples, as if each were a whole text."""
@@ -133,26 +121,10 @@ class HeadReader:
             )
         return rows[..., self.backbone.columns(self.head.point)]
 
-    def _tokens(self, start: int, stop: int, hidden: Float[Tensor, "tokens dim"]) -> TokenStates:
-        encoded, bounds = self.encoded, self.bounds
-        windows = slice(int(encoded.example_windows[start]), int(encoded.example_windows[stop]))
-        return TokenStates.of(
-            hidden,
-            windows=encoded.window_lengths[windows].astype(np.int64),
-            sources=self._sources.take(np.arange(bounds[start], bounds[stop])),
-            starts=encoded.example_tokens[start:stop] - encoded.example_tokens[start],
-            rows=np.diff(bounds[start : stop + 1]),
-        )
-
     @cached_property
     def _sources(self) -> Ragged:
         """The subwords that make up each row, by the rule that training used."""
         return row_sources(self.encoded, self.head.array, self.head.saved.features.pooling)
-
-
-def _written(text: Item | Conversation) -> Item:
-    """Return a conversation as its text; other texts as they are."""
-    return conversation_text(text) or cast(Item, text)
 
 
 _EXAMPLES = 256
@@ -286,7 +258,7 @@ def _reader(
     *,
     trust_remote_code: bool,
 ) -> HeadReader:
-    """Load the backbone of a head, and tokenise texts; args and errors are those of `predict`."""
+    """Load a head's backbone, and tokenise texts as it read them; args are those of `predict`."""
     if KINDS[trained.kind].per == "span":
         raise OptionError(
             "this head labels spans of words, and plain texts do not say which: give a folder with "
@@ -311,7 +283,21 @@ def _reader(
     )
     if run is not None:
         backbone = tuned_backbone(backbone, run)
-    return HeadReader.of(trained, backbone, texts)
+    features, most = trained.saved.features, backbone.info.identity.max_length
+    backbone.inspection.check_same_template(features.chat_template, "the head")
+    # a conversation as its text, other texts as they are
+    written = [conversation_text(text) or cast(Item, text) for text in texts]
+    encoded = backbone.inspection.encode(
+        as_examples(written, trained.text_kind),
+        max_length=min(features.max_length or most, most),
+        overlong=features.overlong,
+        only=features.only,
+        conversations=features.chat_template is not None,
+    )
+    of_rows = KINDS[trained.kind].per == "text" and trained.reads != "tokens"
+    if of_rows and encoded.kept is None:  # a token that two windows show is one of its text
+        encoded = replace(encoded, kept=encoded.once)
+    return HeadReader(trained, backbone, encoded)
 
 
 def _in_blocks(label: Callable[[int, int], list[T]], count: int, progress: bool) -> list[T]:
@@ -328,13 +314,13 @@ def _in_blocks(label: Callable[[int, int], list[T]], count: int, progress: bool)
 def _label(reader: HeadReader, start: int, stop: int, probabilities: bool) -> list[Any]:
     """Return what a head says of each of the texts ``start`` to ``stop`` (excluded)."""
     head, z = reader.head, reader.read(start, stop)
-    bounds = reader.bounds[start : stop + 1] - reader.bounds[start]
+    bounds = torch.from_numpy(reader.bounds[start : stop + 1] - reader.bounds[start])
     labels: list[Any]
     said: list[Any] = []
     if probabilities:
-        labels, said = head.probabilities(z, torch.from_numpy(bounds))
+        labels, said = head.probabilities(z, bounds)
     else:
-        labels = head.predict(z, torch.from_numpy(bounds))
+        labels = head.predict(z, bounds)
     if KINDS[head.kind].per == "word":
         texts = list(itertools.pairwise(bounds.tolist()))
         labels = [labels[first:last] for first, last in texts]

@@ -61,27 +61,21 @@ def model_card(saved: SavedHead, before: str | None = None) -> str:
         saved: what is known of it.
         before: the card that it has.
     """
-    return written_card(_section(saved), before, _metadata(saved))
-
-
-def _metadata(saved: SavedHead) -> str:
-    """Return what programs read, as YAML."""
     from huggingface_hub import ModelCardData
 
     base: dict[str, Any] = {}
     if named := _hub_id(saved):
         base = {"base_model": named}
         if saved.backbone is not None:
-            adds = saved.backbone == "adapter"
-            base["base_model_relation"] = "adapter" if adds else "finetune"
+            base["base_model_relation"] = "adapter" if saved.backbone == "adapter" else "finetune"
     data = ModelCardData(
         model_name=_title(saved),
         library_name="probekit",
         license="unknown",
-        tags=["probekit", str(saved.head["name"]), *([_method(saved)] if saved.backbone else [])],
+        tags=["probekit", str(saved.head["name"]), *_method(saved)],
         **base,
     )
-    return str(data.to_yaml())
+    return written_card(_section(saved), before, str(data.to_yaml()))
 
 
 def _section(saved: SavedHead) -> str:
@@ -91,10 +85,14 @@ def _section(saved: SavedHead) -> str:
     scored = [[name, scale.text(score)] for name, score in by_split.items() if score is not None]
     about = card_table(["", ""], [[name, text] for name, text in _about(saved).items()])
     scores = card_table(["split", metric_text(saved.metric)], scored)
+    model = _code(_name(str(saved.model["name"])))
+    what = f" on the frozen layers of {model}"
+    for method in _method(saved):
+        what = f", and {model} trained with it ({_code(method)})"
     return f"""\
 # {card_text(_title(saved))}
 
-{_what(saved)}
+A `probekit` head{what}.
 
 {about}
 
@@ -113,14 +111,6 @@ One run. If dev selected the checkpoint or the L2 strength, its score is the bes
 {_LICENCE}"""
 
 
-def _what(saved: SavedHead) -> str:
-    """Return in a sentence what was trained."""
-    model = _code(_name(str(saved.model["name"])))
-    if saved.backbone is None:
-        return f"A `probekit` head on the frozen layers of {model}."
-    return f"A `probekit` head, and {model} trained with it ({_code(_method(saved))})."
-
-
 def _about(saved: SavedHead) -> dict[str, str]:
     """Return the table of what it is."""
     identity, revision = saved.model.get("identity", {}), saved.model.get("revision")
@@ -129,7 +119,7 @@ def _about(saved: SavedHead) -> dict[str, str]:
         "base model": f"{model}, revision {revision}" if revision else model,
         "its weights": str(identity.get("weights", "unknown")),
         "task": ", ".join(filter(None, [_name(saved.task), saved.label])),
-        "method": _method(saved) if saved.backbone else "nothing of the model",
+        "method": ", ".join(_method(saved)) or "nothing of the model",
         "head": f"{saved.head['name']}, layers {', '.join(map(str, saved.layers))}",
         "decoder": str(saved.decoder["name"]),
         "normalization": str(saved.normalization["name"]),
@@ -164,14 +154,14 @@ probekit.predict("FOLDER", texts)  # model="{base}", if it has moved
     return steps
 
 
-def _method(saved: SavedHead) -> str:
-    return str(saved.options["method"])
+def _method(saved: SavedHead) -> list[str]:
+    """Return what trained the model, if anything did."""
+    return [] if saved.backbone is None else [str(saved.options["method"])]
 
 
 def _title(saved: SavedHead) -> str:
     """Return ``minilm-l6, lora, p32 on conll2003 ner``."""
-    method = [_method(saved)] if saved.backbone else []
-    parts = [_name(str(saved.model["name"])), *method, str(saved.head["name"])]
+    parts = [_name(str(saved.model["name"])), *_method(saved), str(saved.head["name"])]
     return f"{', '.join(parts)} on {' '.join(filter(None, [_name(saved.task), saved.label]))}"
 
 

@@ -3,7 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from probekit.probe.fitters.minimise import Minimum
 from probekit.probe.fitters.preconditioner import Basis, BasisBuilder, Scale
 from probekit.probe.normalization.standardization import Moments
 from probekit.train.solving.solved_fit import (
+    HELD_ROWS,
     Objective,
     Solved,
     SolvedFit,
@@ -33,9 +34,6 @@ from probekit.train.solving.solved_fit import (
     drive,
 )
 from probekit.train.source import Inputs
-
-if TYPE_CHECKING:
-    from sklearn.linear_model import LogisticRegression
 
 Decoders = tuple[
     Float64[Tensor, "parts k w"], Float64[Tensor, "parts k"], Float64[Tensor, "parts e"]
@@ -109,6 +107,43 @@ class Path:
     @property
     def _best(self) -> int:
         return int(np.argmax([self._better(score) for score in self.scores]))
+
+
+def solve_rows(
+    z: Float[Tensor, "n r"],
+    loss: Loss,
+    parts: Float[Tensor, "parts n"],
+    spectrum: Float64[Tensor, " r"],
+    *,
+    l2: float | None,
+    score: Callable[[Solved], list[float]],
+) -> Path:
+    """Solve linear layers over rows in memory, along the path of strengths or at one.
+
+    Args:
+        z: rows in a basis.
+        loss: of the rows.
+        parts: weight of each row in each part of them, see `Problems.of`.
+        spectrum: mean square of each column.
+        l2: the only strength; None tries those of the whole path.
+        score: returns a score of each solution, the higher the better.
+    """
+
+    def solve(strengths: tuple[float, ...]) -> Generator[Visit, None, Solved]:
+        objective = LinearObjective(loss, Problems.of(strengths, parts), spectrum)
+        minimum = yield from drive(objective.minimise(), objective.begin)
+        return Solved(strengths, objective, minimum)
+
+    def scored(solved: Solved) -> Generator[Visit, None, list[float]]:
+        yield from ()
+        return score(solved)
+
+    path = Path(l2, float)
+    for visit in path.solve(solve, scored):
+        for start in range(0, len(z), HELD_ROWS):
+            block = z[start : start + HELD_ROWS]
+            visit.take(slice(start, start + len(block)), block)
+    return path
 
 
 class PathFit(SolvedFit):
@@ -302,15 +337,15 @@ class SaeProbesFit(LinearFit):
             "selection_score": self._score,
         }
 
-    def _load(self, fit: "LogisticRegression") -> None:
+    def _load(self, fit: Any) -> None:
         """Put what scikit-learn found into the decoder."""
         weight, bias = (torch.from_numpy(np.float64(v)) for v in (fit.coef_, fit.intercept_))
         device = self.rows.device
         self.target.load(weight.to(device), bias.to(device), weight.new_zeros(0, device=device))
 
 
-def _fit(c: float, x: np.ndarray, y: np.ndarray) -> "LogisticRegression":
-    """Return a logistic regression that stops where the runner's does."""
+def _fit(c: float, x: np.ndarray, y: np.ndarray) -> Any:
+    """Return a `LogisticRegression` of scikit-learn that stops where the runner's does."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression  # slow to import
 

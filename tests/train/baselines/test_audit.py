@@ -22,6 +22,8 @@ from tests.planted import plant_all
 from tests.planted_texts import plant_texts
 
 WORDS = ("cat", "mat", "dog", "tree", "house", "river", "moon", "bread")
+SPLITS = ("train", "dev", "test")
+LOCATION = Location(cache="cache", kind="sentence", text="text")
 OWN = {"kind": "sentence", "text": "text", "label": "label"}
 
 
@@ -42,19 +44,32 @@ def write(folder, shortcut):
     return folder
 
 
+def probed(root, shortcut, **more):
+    """Write texts, extract their states, and train a probe; return its spec and their entries."""
+    model, texts = tiny.build("bert", root / "tiny"), write(root / "texts", shortcut)
+    entries = entries_of(model, texts, "cache", SPLITS, layers="0,3", **OWN)
+    spec = TrainSpec(model="tiny", task=str(texts), head="last", layers="3")
+    sweep(spec, out="runs.jsonl", location=LOCATION, predictions=True, **more)
+    return spec, entries
+
+
+def planted(root, splits=SPLITS, **options):
+    """Plant texts, train a probe, and return its run."""
+    for split in splits:
+        plant_texts(root, split=split, **options)
+    spec = TrainSpec(model=PLANTED, task="glue/sst2", head="last", layers="3")
+    sweep(spec, out=root / "runs.jsonl", location=Location(cache=root), predictions=True)
+    return choose_run(str(root / "runs.jsonl"))
+
+
 @pytest.mark.parametrize(
     ("shortcut", "finding"),
     [("length", {"length"}), ("word", {"bag of words", "tf-idf"}), ("order", {"tf-idf"})],
 )
 def test_a_planted_shortcut_is_found(tmp_path, monkeypatch, shortcut, finding):
     monkeypatch.chdir(tmp_path)
-    model = tiny.build("bert", tmp_path / "tiny")
-    texts = write(tmp_path / "texts", shortcut)
-    entries_of(model, texts, "cache", ("train", "dev", "test"), layers="0,3", **OWN)
-    spec = TrainSpec(model="tiny", task=str(texts), head="last", layers="3")
-    location = Location(cache="cache", kind="sentence", text="text")
-    sweep(spec, out="runs.jsonl", location=location, predictions=True)
-    audited = audit(choose_run("runs.jsonl"), out=tmp_path / "audit.jsonl", location=location)
+    probed(tmp_path, shortcut)
+    audited = audit(choose_run("runs.jsonl"), out=tmp_path / "audit.jsonl", location=LOCATION)
     verdicts = {reading.reader: reading.verdict for reading in audited.readings}
     assert finding <= {name for name, verdict in verdicts.items() if verdict == "as well"}
     if shortcut == "order":
@@ -67,14 +82,8 @@ def test_clean_probes_pass(tmp_path):
     passed = []
     for seed in range(2):
         root = tmp_path / f"{seed}"
-        for split in ("train", "dev", "test"):
-            plant_texts(root, split=split, seed=seed)
-        spec = TrainSpec(model=PLANTED, task="glue/sst2", head="last", layers="3")
-        location = Location(cache=root)
-        sweep(spec, out=root / "runs.jsonl", location=location, predictions=True)
-        run = choose_run(str(root / "runs.jsonl"))
-        audited = audit(run, out=root / "audit.jsonl", location=location)
-        passed.append(audited.passed)
+        run, location = planted(root, seed=seed), Location(cache=root)
+        passed.append(audit(run, out=root / "audit.jsonl", location=location).passed)
     assert len(load_records([root / "audit.jsonl"])) == 5
     assert all(passed)
 
@@ -108,12 +117,8 @@ def test_what_cannot_be_audited_is_told(tmp_path):
 
 
 def test_what_cannot_be_compared_is_no_pass(tmp_path):
+    run, out = planted(tmp_path, shuffled=True), tmp_path / "audit.jsonl"
     location = Location(cache=tmp_path)
-    for split in ("train", "dev", "test"):
-        plant_texts(tmp_path, split=split, shuffled=True)
-    spec = TrainSpec(model=PLANTED, task="glue/sst2", head="last", layers="3")
-    sweep(spec, out=tmp_path / "runs.jsonl", location=location, predictions=True)
-    run, out = choose_run(str(tmp_path / "runs.jsonl")), tmp_path / "audit.jsonl"
     audited = audit(run, out=out, location=location)
     assert not audited.passed  # the probe itself reads nothing
     assert "the probe itself is not surely above chance" in audit_table(audited).text()
@@ -129,16 +134,11 @@ def test_what_cannot_be_compared_is_no_pass(tmp_path):
 
 def test_of_several_entries_that_of_the_run_is_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    model = tiny.build("bert", tmp_path / "tiny")
-    texts = write(tmp_path / "texts", "word")
-    splits = ("train", "dev", "test")
-    entries = entries_of(model, texts, "cache", splits, layers="0,3", **OWN)
-    spec = TrainSpec(model="tiny", task=str(texts), head="last", layers="3")
-    sweep(spec, out="runs.jsonl", location=Location(cache="cache"), predictions=True)
-    entries_of(model, texts, "cache", splits, layers="0,3", max_length=12, **OWN)
+    spec, entries = probed(tmp_path, "word")
+    entries_of(tmp_path / "tiny", spec.task, "cache", SPLITS, layers="0,3", max_length=12, **OWN)
     location = Location(cache="cache")
     with pytest.raises(EntryNotFoundError, match="entries match"):
-        open_features("tiny", texts, location=location)
+        open_features("tiny", spec.task, location=location)
     audit(choose_run("runs.jsonl"), out=tmp_path / "audit.jsonl", location=location)
     (embeddings,) = (r for r in load_records("audit.jsonl") if r.layers == (0,))
     assert embeddings.entry == entries[0].manifest.key
@@ -147,12 +147,8 @@ def test_of_several_entries_that_of_the_run_is_read(tmp_path, monkeypatch):
 def test_the_probe_reads_texts_without_a_part(tmp_path, monkeypatch):
     """It scores as the saved head does on texts that never had it."""
     monkeypatch.chdir(tmp_path)
-    model = tiny.build("bert", tmp_path / "tiny")
-    texts = write(tmp_path / "texts", "word")
-    entries_of(model, texts, "cache", ("train", "dev", "test"), layers="0,3", **OWN)
-    spec = TrainSpec(model="tiny", task=str(texts), head="last", layers="3")
-    location = Location(cache="cache", kind="sentence", text="text")
-    sweep(spec, out="runs.jsonl", location=location, predictions=True, save="head")
+    spec, _ = probed(tmp_path, "word", save="head")
+    location = LOCATION
     rules = ("regex:yes |no ", "regex:cat ", "regex:the river")
     run, out = choose_run("runs.jsonl"), tmp_path / "audit.jsonl"
     with pytest.raises(OptionError, match="--without regex:the river: no test text has it"):
@@ -168,9 +164,9 @@ def test_the_probe_reads_texts_without_a_part(tmp_path, monkeypatch):
     with pytest.raises(RecordError, match="it started from a saved head"):
         audit(choose_run("more.jsonl"), out=out, location=location, without=rules[:1])
 
-    for file in texts.iterdir():
+    for file in (tmp_path / "texts").iterdir():
         file.write_text(re.sub("(?:yes|no) ", "", file.read_text("utf-8")), "utf-8")
-    entries_of(model, texts, "other", ("train", "dev", "test"), layers="0,3", **OWN)
+    entries_of(tmp_path / "tiny", spec.task, "other", SPLITS, layers="0,3", **OWN)
     scored = sweep(
         replace(spec, init_from=str(tmp_path / "head"), shots=0),
         out="scored.jsonl",
@@ -200,12 +196,8 @@ def test_parts_of_texts_are_removed():
     [("last:2", "name a part of the text"), ("regex:(", "--without regex:.*not a regular expr")],
 )
 def test_what_is_no_part_is_refused(tmp_path, rule, message):
-    for split in ("train", "dev"):
-        plant_texts(tmp_path, split=split)
-    spec = TrainSpec(model=PLANTED, task="glue/sst2", head="last", layers="3")
-    location, out = Location(cache=tmp_path), tmp_path / "runs.jsonl"
-    sweep(spec, out=out, location=location, predictions=True)
-    run, readers = choose_run(str(out)), tmp_path / "a.jsonl"
+    run, readers = planted(tmp_path, ("train", "dev")), tmp_path / "a.jsonl"
+    location = Location(cache=tmp_path)
     with pytest.raises(OptionError, match=message):
         audit(run, out=readers, location=location, without=[rule])
     with pytest.raises(RecordError, match="the probe has no test score: choose another --split"):

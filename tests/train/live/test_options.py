@@ -1,4 +1,4 @@
-"""Options of runs that train the model: what they draw, what they normalise, what they refuse."""
+"""Options of runs that train the model, and models in memory, a copy of which learns."""
 
 import json
 import re
@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from transformers import AutoModel, AutoTokenizer
 
-from probekit import load_records
-from probekit.errors import OptionError
+from probekit import load_records, predict
+from probekit.errors import BackboneError, MissingFileError, OptionError
 from probekit.extraction import extract
 from probekit.features import Location
 from probekit.results.tables import summarise, table
@@ -18,7 +19,7 @@ from probekit.train.live.live_rows import LiveSource
 from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.specs import TrainSpec, product
 from tests.tiny import build
-from tests.train.live.trained_runs import FLOAT32
+from tests.train.live.trained_runs import FLOAT32, prepared
 from tests.tuning.cases import installed
 
 
@@ -127,3 +128,55 @@ def test_what_is_trained_is_told_before_the_first_step(base, caplog, monkeypatch
     monkeypatch.setattr(live_model, "free_memory", lambda device: 1000)
     with pytest.raises(OptionError, match=r"and only 1\.0 kB are free on cpu\. Give a method"):
         fit(spec, location=at)
+
+
+WORDS = [["Paris", "is"]]
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory):
+    """A model that was read, its folder, a corpus, and a cache with entries of both."""
+    spec, at = prepared(tmp_path_factory.mktemp("given"))
+    how = {"model": AutoModel.from_pretrained(spec.model).eval()}
+    how["tokenizer"] = AutoTokenizer.from_pretrained(spec.model)
+    extract(**how, task=spec.task, name="mine", cache=at.cache, device="cpu", options=FLOAT32)
+    return how, spec.model, replace(spec, model="mine", fit="adam", epochs=1), at
+
+
+@pytest.mark.parametrize("method", ["full", "lora"])
+def test_a_copy_learns_what_the_saved_model_learns(given, method, tmp_path):
+    installed(method)
+    how, folder, spec, location = given
+    model = how["model"]
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    spec = replace(spec, method=method)
+    found = fit(spec, location=location, save=tmp_path / "run", **how)
+    read = fit(replace(spec, model=folder), location=location)
+    assert found.curve == read.curve and found.n_backbone_params == read.n_backbone_params
+    assert predict(tmp_path / "run", WORDS, device="cpu", **how)
+    after = model.state_dict()
+    assert after.keys() == before.keys() and not model.training
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    assert all(value.requires_grad for value in model.parameters())
+    with pytest.raises(MissingFileError, match="was in memory when the head was made"):
+        predict(tmp_path / "run", WORDS, device="cpu")
+    told = "A whole model is saved there" if method == "full" else "base model at the same path"
+    with pytest.raises(MissingFileError, match=f"'mine' was in memory when the saved run .*{told}"):
+        extract(str(tmp_path / "run"), spec.task, cache=tmp_path, device="cpu")
+
+
+def test_what_cannot_be_given(given):
+    how, folder, spec, location = given
+    tuning = replace(spec, method="full")
+    with pytest.raises(MissingFileError, match="'mine' was in memory"):
+        fit(tuning, location=location)
+    other = AutoModel.from_pretrained(folder).eval()
+    other.encoder.layer[0].output.dense.bias.data.fill_(1)
+    with pytest.raises(BackboneError, match=r"not the one that .* was made with .'mine'.: weights"):
+        fit(tuning, location=location, **{**how, "model": other})
+    with pytest.raises(OptionError, match="give a method that runs it"):
+        fit(spec, location=location, **how)
+    with pytest.raises(OptionError, match="name its entry as well"):
+        fit(head="last", task=spec.task, location=location, **how)
+    with pytest.raises(BackboneError, match="needs its fast tokenizer"):
+        fit(tuning, location=location, model=how["model"])

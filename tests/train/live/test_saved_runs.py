@@ -23,12 +23,19 @@ from probekit.extraction.maintenance import verify_rows
 from probekit.train.saved.folder import read_saved
 from probekit.train.saved.published_run import model_card, write_model_card
 from probekit.tuning import METHODS
-from tests.cli.console import done
+from tests.cli.console import done, refused
 from tests.saved_heads import unsealed
+from tests.store.synthetic import folder_bytes
 from tests.tiny import build
 from tests.train.live.trained_runs import FLOAT32, asked, moved
 from tests.train.saved.test_prediction import dev_words
 from tests.tuning.cases import IDS, check_states, states
+
+
+def dev_of(folder, runs, cache, **more):
+    """Extract the dev split of a corpus by the model of a saved run."""
+    at = {"cache": cache, "device": "cpu", "options": FLOAT32, "splits": ["dev"]}
+    return extract(str(folder), runs.spec.task, **at | more)[0]
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
@@ -67,12 +74,18 @@ def test_every_method_is_what_it_was_for_probekit_and_for_other_programs(runs_of
         labels[number] for number in result.predictions["dev"]
     ]
     backbone, packaging = folder / "backbone", parse("method", method, METHODS).packaging
+    assert not any(part.startswith("backbone") for part in load_file(folder / "model.safetensors"))
     if packaging.whole:
         model = AutoModel.from_pretrained(backbone)
     else:
         values = load_file(backbone / packaging.file)
         assert sum(value.numel() for value in values.values()) == result.n_backbone_params
         if packaging.name == "values":
+            for part, value in values.items():
+                assert torch.equal(value, result.state[f"backbone.{part.replace('.', '/')}"])
+            assert name != "bitfit" or all(part.endswith("bias") for part in values)
+            plain = states(AutoModel.from_pretrained(runs.model))
+            assert (plain[3] - runs.tuned(method)[3]).abs().max() > 1e-4
             return
         peft = pytest.importorskip("peft", reason="the optional extra finetune is not installed")
         model = peft.PeftModel.from_pretrained(AutoModel.from_pretrained(runs.model), backbone)
@@ -89,8 +102,7 @@ def test_every_method_is_what_it_was_for_probekit_and_for_other_programs(runs_of
 def test_an_entry_of_a_run_has_the_rows_that_its_head_reads(runs_of, kind, name, depth, tmp_path):
     runs = runs_of(kind)
     folder, result = runs.saved(asked(name, kind), depth)
-    at = {"cache": tmp_path, "device": "cpu", "options": FLOAT32, "splits": ["dev"]}
-    (dev,) = extract(str(folder), runs.spec.task, **at)
+    dev = dev_of(folder, runs, tmp_path)
     assert dev.manifest.model == f"model-{name}"
     trained = TrainedHead.from_pretrained(folder)
     z = dev.arrays["words"].read(dev.examples.rows[dev.examples.valid], [dev.manifest.n_blocks])
@@ -121,18 +133,6 @@ def test_the_same_values_are_the_same_bytes(bert):
         with file.open("rb") as values:  # whose metadata safetensors writes in any order
             begins = values.read(100)[8:]
         assert begins.startswith(b'{"__metadata__":{"format":"pt","made_by":"probekit"},"')
-
-
-def test_values_are_kept_once(bert):
-    folder, result = bert.saved("bitfit")
-    kept = load_file(folder / "model.safetensors")
-    assert not [name for name in kept if name.startswith("backbone")]
-    values = load_file(folder / "backbone/values.safetensors")
-    assert all(name.endswith("bias") for name in values)
-    for name, value in values.items():
-        assert torch.equal(value, result.state[f"backbone.{name.replace('.', '/')}"])
-    plain = states(AutoModel.from_pretrained(bert.model))
-    assert (plain[3] - bert.tuned("bitfit")[3]).abs().max() > 1e-3
 
 
 def rows(entry):
@@ -208,8 +208,7 @@ def test_a_card_for_the_hub(bert, method, tmp_path):
 
 
 def test_runs_are_told_apart(bert, tmp_path):
-    at = {"cache": tmp_path, "device": "cpu", "options": FLOAT32, "splits": ["dev"]}
-    one, two = (extract(str(bert.saved("full", d)[0]), bert.spec.task, **at)[0] for d in (2, None))
+    one, two = (dev_of(bert.saved("full", d)[0], bert, tmp_path) for d in (2, None))
     assert one.manifest.key != two.manifest.key and one.manifest.model == "model-full"
     for entry, depth in ((one, 2), (two, 3)):  # as cache/README.md says
         folder = bert.saved("full", depth % 3 or None)[0] / "backbone"
@@ -218,47 +217,39 @@ def test_runs_are_told_apart(bert, tmp_path):
         model = entry.manifest.request["model"]
         assert model["tuned"] == hashlib.sha256(text.encode()).hexdigest()
         assert model["method"] == "full" and entry.manifest.model_info["base"] == str(bert.model)
-    assert extract(str(bert.saved("full")[0]), bert.spec.task, **at)[0].path == two.path
     shutil.copytree(bert.saved("full")[0], tmp_path / "moved")
-    assert extract(str(tmp_path / "moved"), bert.spec.task, **at)[0].path == two.path
+    for folder in (bert.saved("full")[0], tmp_path / "moved"):
+        assert dev_of(folder, bert, tmp_path).path == two.path
     for wrong in ({"random_init": 1}, {"quantize": "8bit"}):
         with pytest.raises(OptionError, match=r"of a saved run .* runs as it was trained"):
-            extract(
-                str(tmp_path / "moved"),
-                bert.spec.task,
-                **{**at, "options": replace(FLOAT32, **wrong)},
-            )
+            dev_of(tmp_path / "moved", bert, tmp_path, options=replace(FLOAT32, **wrong))
 
 
 def test_a_base_that_is_gone_or_another(bert, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    at = {"cache": "cache", "device": "cpu", "options": FLOAT32, "splits": ["dev"]}
     for method, name in (("full", "full"), (asked("lora", "bert"), "lora")):
         moved(bert.saved(method)[0], name, "base")
     assert predict("full", [["Paris"]], model=str(bert.model), device="cpu")
     with pytest.raises(MissingFileError, match=r"A whole model is saved there: give full/backbone"):
-        extract("full", bert.spec.task, **at)
+        dev_of("full", bert, "cache")
     with pytest.raises(MissingFileError, match=r"model 'base'.* base model at the same path"):
-        extract("lora", bert.spec.task, **at)
+        dev_of("lora", bert, "cache")
     build("llama", tmp_path / "base")
     with pytest.raises(BackboneError, match=r"not the one that the saved run lora was made with"):
-        extract("lora", bert.spec.task, **at)
+        dev_of("lora", bert, "cache")
 
 
 def test_what_is_no_trained_model(bert, tmp_path):
-    at = {"cache": tmp_path / "cache", "device": "cpu", "options": FLOAT32}
     with pytest.raises(BackboneError, match=r"is a saved head on a frozen model.* \(.*model\)"):
-        extract(str(bert.saved(None)[0]), bert.spec.task, **at)
+        dev_of(bert.saved(None)[0], bert, tmp_path / "cache")
     run = tmp_path / "run"
     shutil.copytree(bert.saved("full")[0], run)
     values = run / "backbone" / "model.safetensors"
     shutil.copy(bert.saved("full", 2)[0] / "backbone" / "model.safetensors", values)
-    for command in (
-        lambda: predict(run, [["Paris"]]),
-        lambda: extract(str(run), bert.spec.task, **at),
-    ):
-        with pytest.raises(RecordError, match="has changed since the run wrote it, so its scores"):
-            command()
+    with pytest.raises(RecordError, match="has changed since the run wrote it, so its scores"):
+        predict(run, [["Paris"]])
+    with pytest.raises(RecordError, match="has changed since the run wrote it, so its scores"):
+        dev_of(run, bert, tmp_path / "cache")
     config = unsealed(run)
     config.pop("tuned")  # the first runs did not say it
     (run / "config.json").write_text(json.dumps(config), "utf-8")
@@ -285,16 +276,16 @@ def test_what_cannot_be_asked_of_a_run(bert, tmp_path):
     pytest.importorskip("accelerate", reason="the optional extra device-map is not installed")
     folder = tmp_path / "run"
     shutil.copytree(bert.saved("full")[0], folder)
-    at = {"cache": tmp_path / "cache", "options": FLOAT32, "splits": ["dev"]}
+    at = {"cache": tmp_path / "cache", "device": "auto"}
     with pytest.raises(OptionError, match=r"the model of a saved run .* runs on one device"):
-        extract(str(folder), bert.spec.task, device_map="auto", **at)
+        dev_of(folder, bert, device_map="auto", **at)
     config = unsealed(folder)
     for name, wrong in DAMAGES:
         (folder / "config.json").write_text(json.dumps({**config, name: wrong}), "utf-8")
         with pytest.raises(
             BackboneError, match=rf"config\.json: the facts about its model .* \({name}\)\. Train"
         ):
-            extract(str(folder), bert.spec.task, **at)
+            dev_of(folder, bert, **at)
 
 
 def test_what_others_keep_beside_a_head_stays(bert, tmp_path):
@@ -340,3 +331,66 @@ def test_a_card_shows_what_strangers_wrote_as_text(bert):
     assert "\n## Harm" not in shown and '("BASE_MODEL")' in shown
     (what,) = (line for line in shown.split("\n") if line.startswith("A `probekit` head, and "))
     assert what.count("`") == 6, "none of a stranger's ends the code"
+
+
+CUT = [("bert", "bitfit", 2), ("llama", "lora:rank=2:targets=linear", 2)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "depth"),
+    [*(("bert", name, None) for name in METHODS if name not in ("bitfit", "prefix")), *CUT],
+)
+def test_every_method_merges_or_says_why_not(runs_of, kind, method, depth, tmp_path):
+    runs, name, into = runs_of(kind), method.partition(":")[0], tmp_path / "of" / "whole"
+    typed = asked(name, kind)
+    method = method if depth else typed
+    apart = METHODS[name].stays_apart
+    if METHODS[name].trains and name != "full" and apart is None:
+        check_merged(runs, method, depth, into)
+        return
+    said = refused("merge", str(runs.saved(method)[0]), str(into))
+    ends = {"frozen": "is a saved head on a frozen model", "full": "has a whole model already"}
+    assert ends.get(name, f"--method {name}: {apart}") in said and not into.exists()
+
+
+def check_merged(runs, method, depth, into):
+    """Check that a merged run is a model of its base's form with the states of the run."""
+    folder = runs.saved(method, depth)[0]
+    assert done("merge", str(folder), str(into)).out.strip() == str(into)
+    model, report = AutoModel.from_pretrained(into, output_loading_info=True)
+    pooler = {"pooler.dense.weight", "pooler.dense.bias"}
+    assert not (report["missing_keys"] - pooler or report["unexpected_keys"])
+    plain = AutoModel.from_pretrained(runs.model)
+    named = dict(plain.named_parameters())
+    own = {name: value for name, value in model.named_parameters() if name not in pooler}
+    assert set(own) <= set(named) and model.config.num_hidden_layers == (depth or 3)
+    differ = sum(int((own[name] != named[name]).sum()) for name in own)
+    if method.startswith("diff-prune"):
+        assert 0 < differ <= 0.1 * sum(value.numel() for value in own.values())
+    tuned, found = runs.tuned(method, depth), list(states(model))
+    if depth and runs.kind == "llama":
+        tuned[-1] = model.norm(tuned[-1])  # which transformers does after the last block there is
+    check_states(tuned, found)
+    assert (found[1] - states(plain)[1]).abs().max() > 1e-5
+    assert AutoTokenizer.from_pretrained(into).vocab_size
+
+
+def test_a_base_that_has_moved(bert, tmp_path):
+    kept = bert.saved("bitfit", 2)[0]
+    run, there = moved(kept, tmp_path / "run", tmp_path / "gone"), tmp_path / "there"
+    for command in (("merge", str(run), str(there)), ("extract", str(run), "conll")):
+        assert "--model" in refused(*command)
+    done("merge", str(run), str(there), "--model", str(bert.model))
+    done("merge", str(kept), str(tmp_path / "here"))
+    assert folder_bytes(there) == folder_bytes(tmp_path / "here")
+
+
+def test_what_cannot_be_merged(bert, tmp_path):
+    into, run = tmp_path / "whole", bert.saved("bitfit", 2)[0]
+    assert "there is no saved run" in refused("merge", str(tmp_path / "nothing"), str(into))
+    assert not into.exists()
+    (into / "mine").mkdir(parents=True)
+    for taken in (into, run / "backbone" / "whole"):
+        assert "already exists. Give a new folder." in refused("merge", str(run), str(taken))
+    said = refused("merge", str(run), "x" * 300)
+    assert "File name too long" in said

@@ -12,8 +12,7 @@ from probekit.backbone import inspect_backbone, load_backbone
 from probekit.extraction import ExtractOptions, extract
 from tests.saved_heads import changed_head
 from tests.tiny import build
-from tests.train.saved.test_prediction import write_corpus
-from tests.train.saved.test_prediction_texts import COLUMNS, write_texts
+from tests.train.saved.test_prediction import COLUMNS, write_corpus, write_texts
 from tests.tuning.cases import IDS, LENGTHS, installed
 
 LR = (("backbone", 3e-3),)

@@ -13,7 +13,7 @@ from probekit.features import Location
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS
-from probekit.train.saved.directions import SUFFIXES, WRITERS, directions, export, write_directions
+from probekit.train.saved.directions import directions, export, write_directions
 from probekit.train.saved.folder import HeadFeatures, SavedHead, save_head
 from probekit.train.saved.head import TrainedHead
 from probekit.train.sweeps.run import sweep
@@ -215,7 +215,6 @@ def test_what_cannot_be_written(tmp_path, form, file, message):
     with pytest.raises((OptionError, StorageError, UnknownNameError), match=message):
         write_directions(directions(trained("mean")), form, tmp_path / file)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-    assert SUFFIXES.keys() == WRITERS.keys()
 
 
 def test_a_contrast_is_of_one_class():

@@ -10,7 +10,7 @@ from probekit import Location, TrainSpec, export, open_features, plot_weights, p
 from probekit.base.kinds import ARRAYS, POINTS, ReadPoint
 from probekit.errors import DataError, EntryNotFoundError, OptionError, UnknownNameError
 from probekit.extraction.maintenance.row_errors import verify_rows
-from probekit.features.pooled_tokens import token_rows
+from probekit.features.made_rows import token_rows
 from probekit.results.predictions import read_predicted
 from probekit.train.saved.directions import about
 from tests import tiny

@@ -1,7 +1,7 @@
 """Extra layers: new transformer blocks of the backbone's own kind on top of the frozen ones."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any, ClassVar, Self
@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.hooks import RemovableHandle
 
 from probekit.base.numbers import seeded
 from probekit.errors import OptionError, reason_of
@@ -38,11 +39,6 @@ class BlockStack(nn.Module):
         self.model = model
         self.dim = dim
         self.train()
-
-    @property
-    def first_block(self) -> nn.Module:
-        """The first of the blocks, which lie in the model's first list of modules."""
-        return next(part for part in self.model.modules() if isinstance(part, nn.ModuleList))[0]
 
     def train(self, mode: bool = True) -> "BlockStack":
         """Switch the mode; the blocks' dropout stays off."""
@@ -73,14 +69,14 @@ class BlockStack(nn.Module):
     def _run(
         self, batch: Float[Tensor, "windows time dim"], mask: Int64[Tensor, "windows time"] | None
     ) -> Float[Tensor, "windows time dim"]:
-        with _attention(batch), _entering(self.first_block, batch):
+        blocks = next(part for part in self.model.modules() if isinstance(part, nn.ModuleList))
+        with _attention(batch), _entering(blocks[0], batch):
             output: Any = self.model(inputs_embeds=batch, attention_mask=mask, return_dict=True)
         return output.last_hidden_state
 
 
-@contextmanager
-def _entering(block: nn.Module, states: Float[Tensor, "windows time dim"]) -> Iterator[None]:
-    """Hand states to a block as they are.
+def _entering(block: nn.Module, states: Float[Tensor, "windows time dim"]) -> RemovableHandle:
+    """Hand states to a block as they are, inside of a ``with`` block.
 
     Some families multiply what comes in place of embeddings (Granite), or add positions to it.
     """
@@ -90,11 +86,7 @@ def _entering(block: nn.Module, states: Float[Tensor, "windows time dim"]) -> It
             return (states, *args[1:]), named
         return args, named | {next(iter(signature(module.forward).parameters)): states}
 
-    handle = block.register_forward_pre_hook(replace, with_kwargs=True)
-    try:
-        yield
-    finally:
-        handle.remove()
+    return block.register_forward_pre_hook(replace, with_kwargs=True)
 
 
 def _attention(batch: Float[Tensor, "windows time dim"]) -> AbstractContextManager[None]:

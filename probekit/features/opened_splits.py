@@ -88,7 +88,7 @@ def open_features(
     )
     column = about.columns[0]  # the one asked for, by the name that an index stands for
     kind = about.kinds[column]
-    labels, documents = _read_labels(entries, about, kind, column, location)
+    labels, resampled = _read_labels(entries, about, kind, column, location)
     made_by = _row_maker(made_by, kind, labels)
     train_classes, label_map = _classes(labels, kind, classes)
     _check_shares(kind, label_map, label_noise, positives)
@@ -97,7 +97,6 @@ def open_features(
     if label_noise is not None:
         labels["train"] = noisy_labels(labels["train"], label_noise)
     groups: Mapping[str, Sequence[str]] = {}
-    resampled = {split: known for split, known in documents.items() if known is not None}
     if group is not None:
         named = {split: entries[split] for split in labels}
         groups = split_groups(named, about, group, location)
@@ -164,15 +163,32 @@ def _check_shares(
 
 def _read_labels(
     entries: Mapping[str, Entry], task: Task, kind: KindName, column: str, location: Location
-) -> tuple[dict[str, SplitLabels], dict[str, SentenceGroups | None]]:
-    """Return the labels of each split that has any, and the documents of these splits."""
-    labels, documents = {}, {}
+) -> tuple[dict[str, SplitLabels], dict[str, SentenceGroups]]:
+    """Return the labels of each split that has any, and the documents of these that are known.
+
+    Raises:
+        DataError: train has none.
+    """
+    labels: dict[str, SplitLabels] = {}
+    documents: dict[str, SentenceGroups] = {}
+    names = source_columns(column)
     for split, entry in entries.items():
         fresh = _fresh(entry, task, kind, location)
-        split_labels = _labels(entry, kind, column, fresh, needed=split == "train")
-        if split_labels is not None:
-            labels[split] = split_labels
-            documents[split] = load_documents(entry, fresh)
+        stored = (
+            all(labels_for(entry, name) for name in names)
+            if fresh is None
+            else fresh.labels.keys() >= set(names)
+        )
+        if not (stored or split == "train" or KINDS[kind].targets == "vocabulary"):
+            continue
+        of_split = load_labels(entry, column, fresh, kind)
+        if of_split.spans is not None and not len(of_split.spans.places):
+            if split == "train":
+                raise DataError(f"{of_split.where}: no span has a label.")
+            continue
+        labels[split] = of_split
+        if (known := load_documents(entry, fresh)) is not None:
+            documents[split] = known
     return labels, documents
 
 
@@ -221,24 +237,3 @@ def _fresh(entry: Entry, task: Task, kind: KindName, location: Location) -> Spli
     if in_parts or not at_hand or KINDS[kind].targets == "vocabulary":
         return None
     return task.read(split, None if location.data is None else Path(location.data))
-
-
-def _labels(
-    entry: Entry, kind: KindName, column: str, fresh: Split | None, *, needed: bool
-) -> SplitLabels | None:
-    """Return the labels of an entry; None if it has none, unless they are needed to fit on."""
-    if KINDS[kind].targets == "vocabulary":
-        return load_labels(entry, column, kind=kind)
-    stored = (
-        all(labels_for(entry, name) for name in source_columns(column))
-        if fresh is None
-        else fresh.labels.keys() >= set(source_columns(column))
-    )
-    if not (needed or stored):
-        return None
-    labels = load_labels(entry, column, fresh, kind)
-    if labels.spans is None or len(labels.spans.places):
-        return labels
-    if needed:
-        raise DataError(f"{labels.where}: no span has a label.")
-    return None

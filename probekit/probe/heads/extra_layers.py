@@ -56,23 +56,21 @@ class BlockStack(nn.Module):
             lengths: subwords of each window; they sum to T. A window does not see the others.
         """
         hidden = hidden.float() if hidden.element_size() < 4 else hidden
+        # the blocks lie in the model's first list of modules
+        blocks = next(part for part in self.model.modules() if isinstance(part, nn.ModuleList))
         outputs, places = [], []
         for group in group_by_length(lengths.tolist(), hidden.device):
             batch = hidden.index_select(0, group.take.flatten()).view(*group.take.shape, -1)
-            states = self._run(batch, group.mask)
+            with _attention(batch), _entering(blocks[0], batch):
+                output: Any = self.model(
+                    inputs_embeds=batch, attention_mask=group.mask, return_dict=True
+                )
+            states = output.last_hidden_state
             outputs.append(states.flatten(0, 1).index_select(0, group.real))
             places.append(group.take.flatten().index_select(0, group.real))
         if not outputs:
             return hidden
         return torch.cat(outputs).index_select(0, torch.cat(places).argsort())
-
-    def _run(
-        self, batch: Float[Tensor, "windows time dim"], mask: Int64[Tensor, "windows time"] | None
-    ) -> Float[Tensor, "windows time dim"]:
-        blocks = next(part for part in self.model.modules() if isinstance(part, nn.ModuleList))
-        with _attention(batch), _entering(blocks[0], batch):
-            output: Any = self.model(inputs_embeds=batch, attention_mask=mask, return_dict=True)
-        return output.last_hidden_state
 
 
 def _entering(block: nn.Module, states: Float[Tensor, "windows time dim"]) -> RemovableHandle:
@@ -297,12 +295,6 @@ def build_blocks(config: Mapping[str, Any], n: int, generator: torch.Generator) 
     make: Any = AutoModel.from_config
     with seeded(int(torch.randint(2**62, (1,), generator=generator, device="cpu"))):
         model = make(made, dtype=torch.float32, attn_implementation="sdpa" if able else "eager")
-    _strip(model)
-    return BlockStack(model, made.hidden_size)
-
-
-def _strip(model: Any) -> None:
-    """Take out embeddings, final norm and pooler."""
     if hasattr(model, "embeddings"):
         model.embeddings = _Given()
     else:
@@ -314,6 +306,7 @@ def _strip(model: Any) -> None:
     for name in _FINAL_NORMS:
         if hasattr(model, name):
             setattr(model, name, nn.Identity())
+    return BlockStack(model, made.hidden_size)
 
 
 FAMILIES = (

@@ -71,11 +71,8 @@ class Wording(NamedTuple):
 
 def wordings(examples: ExampleTable) -> list[Wording]:
     """Return the wording of each example of an entry."""
-    words = examples.column("words").to_pylist()
-    return [
-        Wording.of(own_words, *texts)
-        for own_words, texts in zip(words, examples.texts, strict=True)
-    ]
+    read = zip(examples.column("words").to_pylist(), examples.texts, strict=True)
+    return [Wording.of(words, *texts) for words, texts in read]
 
 
 def hashed_wordings(entry: Entry) -> list[Wording]:
@@ -112,10 +109,8 @@ def count_copies(
         least one of their texts, normalised, in common with a pair there.
     """
     least = 2 if again else 1
-    exact, whole = (
-        Counter(wording.exact for wording in others),
-        Counter(wording.normalised for wording in others),
-    )
+    exact = Counter(wording.exact for wording in others)
+    whole = Counter(wording.normalised for wording in others)
     counts = {
         "texts": len(examples),
         "exact": sum(exact[wording.exact] >= least for wording in examples),

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from os import PathLike
@@ -83,26 +84,20 @@ class Location(TextOptions):
         """Return how the user's own data is read: as is typed, else as entries of it keep it."""
         if name.partition("/")[0] in TASKS:
             return self
-        ways_by_task: dict[str, list[Mapping[str, Any]]] = {}
-        for folder in list_entries(typed_path(self.cache)):
-            read = (
-                folder.manifest.read if folder.manifest and is_called(folder.task, name) else None
-            )
-            if read is not None and self.fits(read):
-                ways = ways_by_task.setdefault(folder.task, [])
-                ways += [] if read in ways else [read]
-        ways = [read for task_ways in ways_by_task.values() for read in task_ways]
-        if any(read != ways[0] for read in ways):
-            listed = "; ".join(
-                f"{task}: {_said(read)}"
-                for task, task_ways in ways_by_task.items()
-                for read in task_ways
-            )
+        ways = [
+            (folder.task, folder.manifest.read)
+            for folder in list_entries(typed_path(self.cache))
+            if folder.manifest and folder.manifest.read is not None and is_called(folder.task, name)
+            if self.fits(folder.manifest.read)
+        ]
+        if any(read != ways[0][1] for _, read in ways):
+            typed = [(task, " ".join(TextOptions().or_as(read).typed)) for task, read in ways]
+            said = dict.fromkeys(f"{task}: {way or 'without options'}" for task, way in typed)
             raise OptionError(
-                f"the cache holds {name} read in several ways ({listed}). Give its name in the "
-                f"cache, such as {next(iter(ways_by_task))}."
+                f"the cache holds {name} read in several ways ({'; '.join(said)}). Give its name "
+                f"in the cache, such as {ways[0][0]}."
             )
-        return self.or_as(ways[0]) if ways else self
+        return self.or_as(ways[0][1]) if ways else self
 
     def task_of(self, entries: Sequence[Entry], label: str | None = None) -> Task:
         """Return the task of entries that are at hand.
@@ -173,11 +168,6 @@ class Location(TextOptions):
         )
 
 
-def _said(read: Mapping[str, Any]) -> str:
-    """Return a way of reading as it was typed."""
-    return " ".join(TextOptions().or_as(read).typed) or "without options"
-
-
 def _own_text(task: Task) -> Callable[[str, int | None, bool], str | None]:
     """Return a function from a split, and how many of its examples, to their fingerprint.
 
@@ -215,7 +205,10 @@ def _cached_task(root: Path, name: str, label: str | None) -> Task | None:
     slugs = sorted({folder.task for folder in folders})
     if len(slugs) > 1:
         raise OptionError(f"several texts are called {name}: {', '.join(slugs)}. Name one of them.")
-    entries = [entry for folder in folders if (entry := _opened(folder.path)) is not None]
+    entries: list[Entry] = []
+    for folder in folders:
+        with suppress(EntryError):  # another one may say what the task is
+            entries.append(Entry.open(folder.path))
     return task_of_entries(slugs[0], entries, label) if entries else None
 
 
@@ -254,14 +247,6 @@ def task_of_entries(name: str, entries: Sequence[Entry], label: str | None) -> T
     return with_derived(task, label)
 
 
-def _opened(path: Path) -> Entry | None:
-    """Return an entry, or None where it cannot be read: another one may say what the task is."""
-    try:
-        return Entry.open(path)
-    except EntryError:
-        return None
-
-
 def _absent(split: str, data: Path | None) -> Sentences:
     raise MissingFileError(
         f"the files of split {split!r} are needed, but the cache keeps only part of them. Give "
@@ -284,22 +269,40 @@ def find_split_entries(
     Of several entries those with ``tokens`` are meant if these are to be read, and those with the
     point that is. The other args, and errors, are those of `open_features`.
     """
-    if isinstance(model, str | PathLike):
-        if task is None:
-            raise OptionError(f"{str(model)!r}: give a task, or entries instead of the model.")
-        about = location.task(task, label)
+    if not isinstance(model, str | PathLike):
+        if task is not None:
+            raise OptionError(f"entries already name their task: leave {str(task)!r} out.")
+        given = entries_by_split([model] if isinstance(model, Entry) else list(model), fit_on)
+        about = location.task_of(list(given.values()), label)
         _check_labelled(about)
-        by_split = _entries(model, about, location, fit_on, label, tokens=tokens, point=point)
-        if is_own(about):  # by one name, wherever its files lie and however their path is typed
-            name = by_split["train"].manifest.task
-            about = replace(about, name=name, slug=name)
-        return about, by_split
-    if task is not None:
-        raise OptionError(f"entries already name their task: leave {str(task)!r} out.")
-    given = entries_by_split([model] if isinstance(model, Entry) else list(model), fit_on)
-    about = location.task_of(list(given.values()), label)
+        return about, given
+    if task is None:
+        raise OptionError(f"{str(model)!r}: give a task, or entries instead of the model.")
+    about = location.task(task, label)
     _check_labelled(about)
-    return about, given
+    known = dict.fromkeys((*SPLITS, *about.splits))
+    choose(f"split of {about.name}", fit_on, known)
+    root, wanted = typed_path(location.cache), location.wanted(model, about, label)
+    folders = wanted.of_task(wanted.of_model(list_entries(root)))
+    present = {folder.split for folder in folders} - {"train", fit_on}
+    arrays = _read_arrays(about, point, tokens=tokens)
+    find = partial(find_entries, root, wanted, entry=location.entry, arrays=arrays)
+    by_split = {"train": find(fit_on)}
+    for split in [name for name in known if name in present]:
+        try:
+            by_split[split] = find(split)
+        except EntryNotFoundError as error:
+            if location.entry is None:
+                raise
+            logger.info("%s is left out: %s", split, error)
+    sources = {split: entry.manifest.states_from for split, entry in by_split.items()}
+    if len(set(sources.values())) > 1:
+        said = ", ".join(f"{split} {source}" for split, source in sources.items())
+        warn_once(logger, "the states of the splits come from different sources: %s.", said)
+    if is_own(about):  # by one name, wherever its files lie and however their path is typed
+        name = by_split["train"].manifest.task
+        about = replace(about, name=name, slug=name)
+    return about, by_split
 
 
 def _read_arrays(task: Task, point: ReadPoint, *, tokens: bool) -> tuple[str, ...]:
@@ -320,46 +323,6 @@ def _check_labelled(task: Task) -> None:
         raise DataError(f"task {task.name!r} has no labels to train on.")
 
 
-def _entries(
-    model: PathName,
-    task: Task,
-    location: Location,
-    fit_on: str,
-    label: str | None,
-    *,
-    tokens: bool,
-    point: ReadPoint,
-) -> dict[str, Entry]:
-    known = dict.fromkeys((*SPLITS, *task.splits))
-    choose(f"split of {task.name}", fit_on, known)
-    root, wanted = typed_path(location.cache), location.wanted(model, task, label)
-    folders = wanted.of_task(wanted.of_model(list_entries(root)))
-    present = {folder.split for folder in folders} - {"train", fit_on}
-    arrays = _read_arrays(task, point, tokens=tokens)
-    find = partial(find_entries, root, wanted, entry=location.entry, arrays=arrays)
-    by_split = {"train": find(fit_on)}
-    for split in [name for name in known if name in present]:
-        try:
-            by_split[split] = find(split)
-        except EntryNotFoundError as error:
-            if location.entry is None:
-                raise
-            logger.info("%s is left out: %s", split, error)
-    return _say_mixed(by_split)
-
-
-def _say_mixed(by_split: dict[str, Entry]) -> dict[str, Entry]:
-    """Return entries by split; say so where the states of some were imported."""
-    sources = {split: entry.manifest.states_from for split, entry in by_split.items()}
-    if len(set(sources.values())) > 1:
-        warn_once(
-            logger,
-            "the states of the splits come from different sources: %s.",
-            ", ".join(f"{split} {source}" for split, source in sources.items()),
-        )
-    return by_split
-
-
 def entries_by_split(entries: Sequence[Entry], fit_on: str) -> dict[str, Entry]:
     """Return entries of one model and task by their split; that which is fitted on is ``train``.
 
@@ -376,13 +339,16 @@ def entries_by_split(entries: Sequence[Entry], fit_on: str) -> dict[str, Entry]:
     first = entries[0]
     entry_of: dict[str, Entry] = {}
     for entry in entries:
-        _check_same(first, entry)
-        if entry.manifest.split in entry_of:
+        same_model = entry.manifest.request["model"] == first.manifest.request["model"]
+        if not same_model or entry.manifest.task != first.manifest.task:
             raise OptionError(
-                f"{entry_of[entry.manifest.split].path} and {entry.path} are of the same split; "
-                "give one entry per split."
+                f"{first.path} and {entry.path} are of different models or tasks; give entries of "
+                "one model and task, one per split."
             )
-        entry_of[entry.manifest.split] = entry
+        if (other := entry_of.setdefault(entry.manifest.split, entry)) is not entry:
+            raise OptionError(
+                f"{other.path} and {entry.path} are of the same split; give one entry per split."
+            )
     if fit_on not in entry_of:
         raise EntryNotFoundError(
             f"no entry of split {fit_on!r} was given, only of {', '.join(entry_of)}. Give one, or "
@@ -390,13 +356,3 @@ def entries_by_split(entries: Sequence[Entry], fit_on: str) -> dict[str, Entry]:
         )
     others = {name: other for name, other in entry_of.items() if name not in ("train", fit_on)}
     return {"train": entry_of[fit_on], **others}
-
-
-def _check_same(first: Entry, entry: Entry) -> None:
-    """Refuse an entry of another model or task."""
-    same_model = entry.manifest.request["model"] == first.manifest.request["model"]
-    if not same_model or entry.manifest.task != first.manifest.task:
-        raise OptionError(
-            f"{first.path} and {entry.path} are of different models or tasks; give entries of one "
-            "model and task, one per split."
-        )

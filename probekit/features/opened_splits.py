@@ -89,18 +89,15 @@ def open_features(
     )
     column = about.columns[0]  # the one asked for, by the name that an index stands for
     kind = about.kinds[column]
-    labels, documents = _read_labels(entries, about, kind, column, location)
+    labels, resampled = _read_labels(entries, about, kind, column, location)
     made_by = _row_maker(made_by, kind, labels)
-    train_classes = _classes(labels, kind)
-    label_map = _label_map(train_classes, classes, labels)
+    train_classes, label_map = _classes(labels, kind, classes)
+    _check_shares(kind, label_map, label_noise, positives)
     if control is not None:
         labels = control_labels(entries, labels, kind, seed=control)
     if label_noise is not None:
-        labels["train"] = _noisy(labels["train"], kind, label_noise)
-    if positives is not None:
-        _check_positives(positives, kind, label_map)
+        labels["train"] = noisy_labels(labels["train"], label_noise)
     groups: Mapping[str, Sequence[str]] = {}
-    resampled = {split: known for split, known in documents.items() if known is not None}
     if group is not None:
         named = {split: entries[split] for split in labels}
         groups = split_groups(named, about, group, location)
@@ -125,65 +122,74 @@ def open_features(
     )
 
 
-def _classes(labels: Mapping[str, SplitLabels], kind: KindName) -> LabelMap:
-    """Return the classes of train; none of numbers and of a vocabulary.
+def _classes(
+    labels: Mapping[str, SplitLabels], kind: KindName, saved: Sequence[str]
+) -> tuple[LabelMap, LabelMap]:
+    """Return train's classes, and those of a saved head if it has them all; warn of other labels.
+
+    There are none of numbers and of a vocabulary.
 
     Raises:
         DataError: no text has a label, of labels that are sets.
     """
     if KINDS[kind].targets not in ("classes", "sets"):
-        return LabelMap(())
+        return LabelMap(()), LabelMap(())
     names = set(label_names(labels["train"].values)) - {NO_LABEL}  # what has none has no class
     if not names and KINDS[kind].targets == "sets":
         raise DataError(f"{labels['train'].where}: no text has a label to learn.")
-    return LabelMap(tuple(sorted(names)))
-
-
-def _label_map(
-    of_train: LabelMap, saved: Sequence[str], labels: Mapping[str, SplitLabels]
-) -> LabelMap:
-    """Return train's classes, or those of a saved head that has them all; warn of other labels."""
-    names = set(of_train.names)
+    of_train = LabelMap(tuple(sorted(names)))
     label_map = LabelMap(tuple(saved)) if names and names <= set(saved) else of_train
     if label_map.names:
         for of_split in labels.values():  # here, and not in every view, so that it is said once
             warn_unseen(label_names(of_split.values), label_map, of_split.where)
-    return label_map
+    return of_train, label_map
 
 
-def _noisy(labels: SplitLabels, kind: KindName, share: float) -> SplitLabels:
-    """Return labels of which a share are replaced; errors are those of `open_features`."""
-    _check_share("label_noise", share)
-    if KINDS[kind].targets != "classes":
+def _check_shares(
+    kind: KindName, classes: LabelMap, label_noise: float | None, positives: float | None
+) -> None:
+    """Refuse shares of noise and of positives that cannot be had; errors as of `open_features`."""
+    for name, share in (("label_noise", label_noise), ("positives", positives)):
+        if share is not None and not 0 < share < 1:
+            raise OptionError(f"{name} must be a number between 0 and 1; found {share!r}.")
+    if label_noise is not None and KINDS[kind].targets != "classes":
         raise OptionError(f"--label-noise replaces classes, and these labels are {kind}.")
-    return noisy_labels(labels, share)
-
-
-def _check_positives(share: float, kind: KindName, classes: LabelMap) -> None:
-    _check_share("positives", share)
-    if KINDS[kind].per != "text" or len(classes) != 2:
+    of_two = KINDS[kind].per == "text" and len(classes) == 2
+    if positives is not None and not of_two:
         raise OptionError(
             f"--positives is for texts of two classes, and these labels ({kind}) have "
             f"{len(classes)}."
         )
 
 
-def _check_share(name: str, share: float) -> None:
-    if not 0 < share < 1:
-        raise OptionError(f"{name} must be a number between 0 and 1; found {share!r}.")
-
-
 def _read_labels(
     entries: Mapping[str, Entry], task: Task, kind: KindName, column: str, location: Location
-) -> tuple[dict[str, SplitLabels], dict[str, SentenceGroups | None]]:
-    """Return the labels of each split that has any, and the documents of these splits."""
-    labels, documents = {}, {}
+) -> tuple[dict[str, SplitLabels], dict[str, SentenceGroups]]:
+    """Return the labels of each split that has any, and the documents of these that are known.
+
+    Raises:
+        DataError: train has none.
+    """
+    labels: dict[str, SplitLabels] = {}
+    documents: dict[str, SentenceGroups] = {}
+    names = source_columns(column)
     for split, entry in entries.items():
         fresh = _fresh(entry, task, kind, location)
-        split_labels = _labels(entry, kind, column, fresh, needed=split == "train")
-        if split_labels is not None:
-            labels[split] = split_labels
-            documents[split] = load_documents(entry, fresh)
+        stored = (
+            all(labels_for(entry, name) for name in names)
+            if fresh is None
+            else fresh.labels.keys() >= set(names)
+        )
+        if not (stored or split == "train" or KINDS[kind].targets == "vocabulary"):
+            continue
+        of_split = load_labels(entry, column, fresh, kind)
+        if of_split.spans is not None and not len(of_split.spans.places):
+            if split == "train":
+                raise DataError(f"{of_split.where}: no span has a label.")
+            continue
+        labels[split] = of_split
+        if (known := load_documents(entry, fresh)) is not None:
+            documents[split] = known
     return labels, documents
 
 
@@ -232,24 +238,3 @@ def _fresh(entry: Entry, task: Task, kind: KindName, location: Location) -> Spli
     if in_parts or not at_hand or KINDS[kind].targets == "vocabulary":
         return None
     return task.read(split, None if location.data is None else Path(location.data))
-
-
-def _labels(
-    entry: Entry, kind: KindName, column: str, fresh: Split | None, *, needed: bool
-) -> SplitLabels | None:
-    """Return the labels of an entry; None if it has none, unless they are needed to fit on."""
-    if KINDS[kind].targets == "vocabulary":
-        return load_labels(entry, column, kind=kind)
-    stored = (
-        all(labels_for(entry, name) for name in source_columns(column))
-        if fresh is None
-        else fresh.labels.keys() >= set(source_columns(column))
-    )
-    if not (needed or stored):
-        return None
-    labels = load_labels(entry, column, fresh, kind)
-    if labels.spans is None or len(labels.spans.places):
-        return labels
-    if needed:
-        raise DataError(f"{labels.where}: no span has a label.")
-    return None

@@ -1,27 +1,22 @@
 """Rows of a view as other tools take them: NumPy, a pandas table, a lazy array, a data set."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from jaxtyping import Float32, Int64, Shaped
-
-from probekit.base.kinds import KINDS
-from probekit.base.layers import parse_layers
-from probekit.features.view import FeatureView
-
-if TYPE_CHECKING:
-    import pandas
-
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Self
-
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float32, Int64, Shaped
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from probekit.base.kinds import KINDS
+from probekit.base.layers import parse_layers
 from probekit.errors import OptionError
+from probekit.features.view import FeatureView
 from probekit.store.feature_array import FeatureArray
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class LayerRows(NamedTuple):
@@ -157,7 +152,7 @@ class CachedRows:
         """
         chosen = view.array.layers if layers is None else counted_layers(view, layers)
         view.array.read(slice(0, 0), chosen)  # refuses a layer that is not there
-        return cls(view.array, view.rows, chosen, row_groups(view))
+        return cls(view.array, view.rows, chosen, view.row_groups)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -227,18 +222,6 @@ class EntryRows(NamedTuple):
     X: CachedRows
     y: Shaped[np.ndarray, "rows ..."]
     words: Int64[np.ndarray, "rows 2"]
-
-
-def entry_rows(view: FeatureView, layers: Sequence[int] | None = None) -> EntryRows:
-    """Return the rows of a view, unread, their labels, and which words they are of."""
-    return EntryRows(CachedRows.of(view, layers), labels_of(view), word_places(view))
-
-
-def row_groups(view: FeatureView) -> Int64[np.ndarray, " rows"]:
-    """Return the number of the group of each row: of its sentence, where there are no groups."""
-    if view.groups is None:
-        return view.owners
-    return np.repeat(view.groups, view.lengths)
 
 
 class RowItem(NamedTuple):

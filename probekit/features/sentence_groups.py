@@ -123,7 +123,15 @@ def split_groups(
         groups = {
             split: load_groups(entry, task, column, location) for split, entry in entries.items()
         }
-    _warn_straddling(groups, column)
+    for first, other in combinations(groups, 2):
+        common = set(groups[first]) & set(groups[other])
+        if common:  # which no cut of a run can mend
+            warn_once(
+                logger,
+                "%s and %s have %d of %d groups (%s) in common, such as %s.",
+                *(first, other, len(common), len(set(groups[other])), column),
+                shorten(min(common), _SHOWN, placeholder="..."),
+            )
     return groups
 
 
@@ -177,10 +185,7 @@ def say_sizes(groups: Int64[np.ndarray, " examples"] | None, column: str) -> Non
     info_once(
         logger,
         "%d train sentences are in %d groups (%s); the largest has %d, and %.1f %% share one.",
-        len(groups),
-        sizes["groups"],
-        column,
-        sizes["largest_group"],
+        *(len(groups), sizes["groups"], column, sizes["largest_group"]),
         100 * sizes["in_groups"] / max(len(groups), 1),
     )
 
@@ -261,25 +266,3 @@ def _by_label(labels: LabelSet, where: str) -> dict[str, str]:
             "sentences; give another --group."
         )
     return {name: values[0] for name, values in zip(labels.ids, labels.values, strict=True)}
-
-
-def _warn_straddling(groups: Mapping[str, Sequence[str]], column: str) -> None:
-    """Say where splits that are given have groups in common, which no cut of a run can mend.
-
-    Args:
-        groups: the group of each example, by split.
-        column: where they are from.
-    """
-    for first, other in combinations(groups, 2):
-        common = set(groups[first]) & set(groups[other])
-        if common:
-            warn_once(
-                logger,
-                "%s and %s have %d of %d groups (%s) in common, such as %s.",
-                first,
-                other,
-                len(common),
-                len(set(groups[other])),
-                column,
-                shorten(min(common), _SHOWN, placeholder="..."),
-            )

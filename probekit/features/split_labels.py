@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float64, Int8, Int64
 
 from probekit.base.fingerprint import digest, digest_stream
 from probekit.base.kinds import KINDS, KindName
-from probekit.base.notices import warn_once
+from probekit.base.notices import human_list, warn_once
 from probekit.base.numbers import bounds_of, derive, numpy_generator
 from probekit.base.registry import choose
 from probekit.errors import DataError, OptionError
@@ -279,11 +279,17 @@ def control_labels(
     control = {}
     for split, real in labels.items():
         types = entries[split].examples.flat("words").tolist()
-        drawn = _draw(types, names, bounds, seed)
-        for row in np.flatnonzero(~real.given):
-            drawn[row] = NO_LABEL
+        # Labels O, ORG and PER that occur 6, 1 and 3 times have bounds 6 7 10: a word whose number
+        # is 0 to 5 gets O, 6 ORG, 7 to 9 PER. The number is a function of seed and word alone.
+        numbers = {word: derive(seed, "control", word) % int(bounds[-1]) for word in set(types)}
+        drawn = {
+            word: names[int(np.searchsorted(bounds, number, "right"))]
+            for word, number in numbers.items()
+        }
+        has_label = zip(types, real.given.tolist(), strict=True)
+        values = [drawn[word] if given else NO_LABEL for word, given in has_label]
         about = digest([real.fingerprint, "control", seed])
-        control[split] = SplitLabels(drawn, about, f"{real.where} (control)")
+        control[split] = SplitLabels(values, about, f"{real.where} (control)")
     return control
 
 
@@ -303,18 +309,6 @@ def noisy_labels(labels: SplitLabels, share: float) -> SplitLabels:
     return replace(
         labels, values=values, fingerprint=fingerprint, where=f"{labels.where} (with noise)"
     )
-
-
-def _draw(types: Sequence[str], names: Sequence[str], bounds: np.ndarray, seed: int) -> list[str]:
-    """Return the label of each word, one draw per type."""
-    total = int(bounds[-1])
-    # Labels O, ORG and PER that occur 6, 1 and 3 times have bounds 6 7 10: a word whose number is
-    # 0 to 5 gets O, 6 ORG, 7 to 9 PER. The number is a function of seed and word alone.
-    chosen = {
-        word: names[int(np.searchsorted(bounds, derive(seed, "control", word) % total, "right"))]
-        for word in set(types)
-    }
-    return [chosen[word] for word in types]
 
 
 @dataclass(frozen=True)
@@ -386,12 +380,5 @@ def warn_unseen(labels: Sequence[str], label_map: LabelMap, where: str) -> None:
     known = {*label_map.names, NO_LABEL}
     unseen = [name for name in labels if name not in known]
     if unseen:
-        names = sorted(set(unseen))
-        others = ", ..." if len(names) > _SHOWN else ""
-        warn_once(
-            logger,
-            "%s: rows with a label that train does not have: %d (%s); each counts as an error.",
-            where,
-            len(unseen),
-            f"{', '.join(names[:_SHOWN])}{others}",
-        )
+        text = "%s: rows with a label that train does not have: %d (%s); each counts as an error."
+        warn_once(logger, text, where, len(unseen), human_list(sorted(set(unseen)), _SHOWN))

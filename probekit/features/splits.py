@@ -18,16 +18,16 @@ from probekit.base.numbers import bounds_of, numpy_generator
 from probekit.base.registry import choose
 from probekit.errors import OptionError
 from probekit.features.duplicates import Wording, hashed_wordings, left_of_train
-from probekit.features.point_rows import read_array
-from probekit.features.pooled_tokens import pooled_spans, pooled_texts
+from probekit.features.made_rows import pooled_spans, pooled_texts, read_array
 from probekit.features.rows import (
+    CachedRows,
     EntryRows,
     LayerRows,
     RowDataset,
-    entry_rows,
+    labels_of,
     layer_rows,
-    row_groups,
     to_frame,
+    word_places,
 )
 from probekit.features.sentence_groups import SentenceGroups, number_groups
 from probekit.features.split_labels import LabelMap, SplitLabels, as_numbers
@@ -355,7 +355,8 @@ class Splits:
 
         Args and errors are those of `numpy`, but several layers; None is all that are stored.
         """
-        return entry_rows(self.view(split, pooling=pooling, valid_only=valid_only), layers)
+        view = self.view(split, pooling=pooling, valid_only=valid_only)
+        return EntryRows(CachedRows.of(view, layers), labels_of(view), word_places(view))
 
     def row_groups(
         self, split: str, *, pooling: str | None = None, valid_only: bool = False
@@ -365,7 +366,7 @@ class Splits:
         The number of the sentence that each row of `numpy` is of; where features were opened with
         ``group``, that of its group. Args and errors are those of `view`.
         """
-        return row_groups(self.view(split, pooling=pooling, valid_only=valid_only))
+        return self.view(split, pooling=pooling, valid_only=valid_only).row_groups
 
     def dataset(
         self,

@@ -117,6 +117,11 @@ class FeatureView:
         return np.repeat(self.positions, self.lengths)
 
     @property
+    def row_groups(self) -> Int64[np.ndarray, " rows"]:
+        """The number of the group of each row: of its sentence, where there are no groups."""
+        return self.owners if self.groups is None else np.repeat(self.groups, self.lengths)
+
+    @property
     def word_places(self) -> Int64[np.ndarray, " rows"]:
         """The place in its example of each row of a view of words, spans or predictions."""
         if self.spans is not None:

@@ -22,6 +22,7 @@ from probekit.metrics.contract import (
     Parts,
     Scale,
     Scores,
+    Sums,
     check_count,
     count_pairs,
     per_example,
@@ -43,10 +44,6 @@ class Accuracy(ClassMetric):
         right = predicted == self.gold.ids
         rows = np.stack([right, np.ones_like(right)], axis=1)
         return per_example(rows, self.gold.offsets)
-
-    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
-        """Return the share of right rows."""
-        return ratio(sums[:, 0], sums[:, 1])
 
     def score(self, predicted: Ids) -> dict[str, float]:
         """Return ``{"accuracy": share}``."""
@@ -88,7 +85,7 @@ class F1(ClassMetric):
         rows = np.stack([gold & predicted_positive, gold, predicted_positive], axis=1)
         return per_example(rows, self.gold.offsets)
 
-    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
+    def combine(self, sums: Sums) -> Scores:
         """Return F1."""
         return ratio(2 * sums[:, 0], sums[:, 1] + sums[:, 2])
 
@@ -122,7 +119,7 @@ class Matthews(ClassMetric):
         rows = np.concatenate([right, classes[self.gold.ids], classes[predicted]], axis=1)
         return per_example(rows, self.gold.offsets)
 
-    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
+    def combine(self, sums: Sums) -> Scores:
         """Return the correlation; 0 where all gold rows, or all predictions, are one class."""
         right, (gold, guessed) = sums[:, 0], np.split(sums[:, 1:], 2, axis=1)
         total = gold.sum(1)
@@ -201,9 +198,7 @@ class CalibrationError(ProbabilityMetric):
 
     name: ClassVar[str] = "ece"
     text: ClassVar[str] = "expected calibration error"
-    summary: ClassVar[str] = (
-        "gap between confidence and accuracy, 15 bins the share that is right, 15 bins"
-    )
+    summary: ClassVar[str] = "gap between confidence and accuracy, 15 bins"
     scale: ClassVar[Scale] = Scale(greater_is_better=False)
     worst: ClassVar[float] = 1.0
 
@@ -219,7 +214,7 @@ class CalibrationError(ProbabilityMetric):
         terms[:, BINS] = 1.0
         return terms
 
-    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
+    def combine(self, sums: Sums) -> Scores:
         """Return the mean distance, each bin weighed by its rows."""
         return ratio(np.abs(sums[:, :BINS]).sum(1), sums[:, BINS])
 
@@ -241,10 +236,6 @@ class Brier(ProbabilityMetric):
         """Return each row's distance, and 1."""
         distances = predicted["brier"].astype(np.float64)
         return np.stack([distances, np.ones(len(distances))], axis=1)
-
-    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
-        """Return the mean over rows."""
-        return ratio(sums[:, 0], sums[:, 1])
 
 
 UNSEEN = "unseen rows"
@@ -274,10 +265,6 @@ class LogLoss(ProbabilityMetric):
         losses = predicted["loss"].astype(np.float64)
         counts = ~np.isnan(losses)
         return np.stack([np.where(counts, losses, 0.0), counts], axis=1)
-
-    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
-        """Return the mean over the rows that count."""
-        return ratio(sums[:, 0], sums[:, 1])
 
     def score(self, predicted: RowScores) -> dict[str, float]:
         """Return ``loss``, and ``unseen rows`` where there are some."""

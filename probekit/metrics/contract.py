@@ -240,6 +240,7 @@ Counts = Float64[np.ndarray, "samples examples"]
 """How often each example of a split occurs in each of some samples."""
 
 Parts = Float64[np.ndarray, "examples parts"]
+Sums = Float64[np.ndarray, "samples parts"]
 Scores = Float64[np.ndarray, " samples"]
 Resampler = Callable[[Counts], Scores]
 
@@ -402,9 +403,9 @@ class AdditiveMetric(Metric):
             predicted: as for ``score``.
         """
 
-    @abstractmethod
-    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
-        """Return the main score of each sample from its sums."""
+    def combine(self, sums: Sums) -> Scores:
+        """Return the main score of each sample: the first sum over the second, a mean of rows."""
+        return ratio(sums[:, 0], sums[:, 1])
 
     def resampler(self, predicted: np.ndarray) -> Resampler:
         """Return the function from how often each example occurs in a sample to its main score."""

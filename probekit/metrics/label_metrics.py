@@ -25,6 +25,7 @@ from probekit.metrics.contract import (
     Resampler,
     Scale,
     Scores,
+    Sums,
     padded,
     per_example,
     ratio,
@@ -64,13 +65,13 @@ class MacroF1(ClassMetric):
         gold, said = _columns(self.gold, predicted)
         return per_example(np.hstack([gold & said, gold, said]), self.gold.offsets)
 
-    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
+    def combine(self, sums: Sums) -> Scores:
         """Return the mean of F1."""
         f1, counts = self._by_label(sums)
         return ratio((f1 * counts).sum(1), counts.sum(1))
 
     def _by_label(
-        self, sums: Float64[np.ndarray, "samples parts"]
+        self, sums: Sums
     ) -> tuple[Float64[np.ndarray, "samples labels"], Bool[np.ndarray, "samples labels"]]:
         """Return F1, and which labels count."""
         right, gold, said = np.split(sums, 3, axis=1)
@@ -281,9 +282,13 @@ def alarm_threshold(has: Bool[np.ndarray, " rows"], scores: Scores) -> float:
     allowed = np.flatnonzero(false <= RecallAtFPR.most * (~has).sum())
     if not len(allowed):
         return np.inf
-    distinct = scores[ordered.order[ordered.starts]]
-    lower = [*distinct[allowed[-1] + 1 :][:1], distinct[allowed[-1]] - 1]
-    return float((distinct[allowed[-1]] + lower[0]) / 2)
+    return _halfway(scores[ordered.order[ordered.starts]], int(allowed[-1]))
+
+
+def _halfway(falling: Scores, place: int) -> float:
+    """Return what lies half-way from a score to the next lower one; to 1 less from the last."""
+    lower = falling[place + 1] if place + 1 < len(falling) else falling[place] - 1
+    return float((falling[place] + lower) / 2)
 
 
 def at_best_thresholds(gold: AnyGold, predicted: np.ndarray) -> np.ndarray:
@@ -305,7 +310,5 @@ def best_thresholds(gold: LabelSets, scores: LabelScores) -> Float64[np.ndarray,
             ends = np.append(ordered.starts[1:], len(column))  # rows at least as high as each score
             right = np.cumsum(has[ordered.order])[ends - 1]
             best = int((2 * right / (ends + has.sum())).argmax())
-            distinct = column[ordered.order[ordered.starts]]
-            lower = [*distinct[best + 1 :][:1], distinct[best] - 1]
-            thresholds[label] = (distinct[best] + lower[0]) / 2
+            thresholds[label] = _halfway(column[ordered.order[ordered.starts]], best)
     return thresholds

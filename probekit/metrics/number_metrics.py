@@ -18,6 +18,7 @@ from probekit.metrics.contract import (
     Resampler,
     Scale,
     Scores,
+    Sums,
     ValueGold,
     Values,
     check_count,
@@ -52,7 +53,7 @@ class Perplexity(AdditiveMetric):
         rows = np.stack([np.asarray(predicted, np.float64), np.ones(len(predicted))], axis=1)
         return per_example(rows, self.gold.offsets)
 
-    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
+    def combine(self, sums: Sums) -> Scores:
         """Return exp of the mean loss; of no rows, 1."""
         return np.exp(np.minimum(ratio(sums[:, 0], sums[:, 1]), _LARGEST))
 
@@ -77,6 +78,7 @@ class SquaredError(AdditiveMetric):
     summary: ClassVar[str] = "mean squared distance from the gold value"
     scale: ClassVar[Scale] = Scale(percent=False, greater_is_better=False, decimals=4)
     consumes: ClassVar[Consumes] = "values"
+    worst: ClassVar[float] = ENDLESS
     gold: ValueGold
 
     def parts(self, predicted: Values) -> Parts:
@@ -84,15 +86,9 @@ class SquaredError(AdditiveMetric):
         errors = self._squares(predicted)
         return per_example(np.stack([errors, np.ones_like(errors)], axis=1), self.gold.offsets)
 
-    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
-        """Return the mean over rows."""
-        return ratio(sums[:, 0], sums[:, 1])
-
-    def resampler(self, predicted: Values) -> Resampler:
-        """Return the function from samples to their scores; of errors without end, `ENDLESS`."""
-        if self.score(predicted)[SquaredError.name] == ENDLESS:
-            return lambda counts: np.full(len(counts), ENDLESS)
-        return super().resampler(predicted)
+    def combine(self, sums: Sums) -> Scores:
+        """Return the mean over rows, `ENDLESS` at most."""
+        return np.minimum(super().combine(sums), ENDLESS)
 
     def score(self, predicted: Values) -> dict[str, float]:
         """Return ``{"squared-error": mean}``."""

@@ -17,7 +17,16 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Num
 
 from probekit.metrics.class_metrics import Accuracy
-from probekit.metrics.contract import ClassMetric, Gold, Ids, Offsets, Parts, Scores, per_example
+from probekit.metrics.contract import (
+    ClassMetric,
+    Gold,
+    Ids,
+    Offsets,
+    Parts,
+    Scores,
+    Sums,
+    per_example,
+)
 
 Ratios = Float64[np.ndarray, " types"]
 Numbers = Num[np.ndarray, " types"]
@@ -142,7 +151,7 @@ class SpanF1(ClassMetric):
         bounds = self.gold.offsets + np.arange(len(self.gold.offsets))
         return per_example(places, bounds)
 
-    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
+    def combine(self, sums: Sums) -> Scores:
         """Return micro F1."""
         return _f1(*sums.T)[2]
 

@@ -22,7 +22,7 @@ from probekit.base.tensors import send
 from probekit.data.encoded import encoded_of, row_sources, window_lengths
 from probekit.errors import DataError
 from probekit.features import FeatureView, missing_array
-from probekit.features.pooled_tokens import PooledRows
+from probekit.features.made_rows import PooledRows
 from probekit.probe.heads.contract import HeadInput, Reads
 from probekit.probe.heads.token_inputs import TextTokens, TokenStates
 from probekit.probe.normalization import NORMALIZATIONS, Normalization

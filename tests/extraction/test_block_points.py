@@ -11,7 +11,7 @@ from probekit.base.kinds import ARRAYS
 from probekit.base.layers import POINTS, ReadPoint
 from probekit.errors import DataError, EntryNotFoundError, OptionError, UnknownNameError
 from probekit.extraction.maintenance.row_errors import verify_rows
-from probekit.features.pooled_tokens import token_rows
+from probekit.features.made_rows import token_rows
 from probekit.results.predictions import read_predicted
 from probekit.train.saved.directions import about
 from tests import tiny

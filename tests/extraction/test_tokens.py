@@ -14,7 +14,7 @@ from probekit.extraction.maintenance import describe
 from probekit.extraction.maintenance.entry_copy import EntryCopy
 from probekit.extraction.maintenance.row_errors import verify_rows
 from probekit.features import open_features
-from probekit.features.pooled_tokens import pooled_texts, token_rows
+from probekit.features.made_rows import pooled_texts, token_rows
 from probekit.probe.token_heads import TOKEN_HEADS
 from tests import tiny
 from tests.data.test_chat import TRIMMED

@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from probekit import Location, open_features, sweep
 from probekit.base.registry import parse
-from probekit.features.pooled_tokens import token_rows
+from probekit.features.made_rows import token_rows
 from probekit.metrics import METRICS, LabelSets
 from probekit.probe.token_heads import TOKEN_HEADS
 from probekit.results.predictions import read_predicted

@@ -1,6 +1,7 @@
 """Scores of resamples equal those of outside judges on the sentences that were drawn."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,16 +9,14 @@ from scipy import stats
 from seqeval.metrics import f1_score as seqeval_f1
 from sklearn import metrics as sklearn
 
-from probekit.metrics import METRICS, Gold, LabelSets, LossGold, Metric, ValueGold
+from probekit.metrics import METRICS, LabelSets, LossGold, Metric, ValueGold
 from probekit.results.comparison.resampling import Bootstrap, Groups, counts
-from probekit.testing.metric_checks import random_row_scores
+from probekit.testing import metric_checks
+from probekit.testing.metric_checks import sample_case
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
-TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
-LENGTHS = np.array([3, 1, 0, 5, 2, 7, 1, 4])
-OFFSETS = np.concatenate([[0], np.cumsum(LENGTHS)])
-N_ROWS = int(OFFSETS[-1])
-NAMES = {"f1": ("0", "1"), "span-f1": TAGS}
+LENGTHS = np.array(metric_checks.LENGTHS)
+OFFSETS = metric_checks.OFFSETS
 
 
 def calibration_error(rows):
@@ -36,82 +35,65 @@ def recall_at_one_percent(gold, found):
     return true[false <= 0.01].max()
 
 
-def _case(name, seed):
-    """Gold labels and predictions of a split, and an outside judge of some of its rows."""
-    random = np.random.default_rng(seed)
-    if METRICS[name].consumes == "losses":
-        losses = random.exponential(2, N_ROWS)
-        return LossGold(N_ROWS, OFFSETS), losses, lambda rows, _: math.exp(losses[rows].mean())
-    if METRICS[name].consumes == "probabilities":
-        found = random_row_scores(N_ROWS, seed)
-        judge = {
-            "loss": lambda rows, _: np.nanmean(found["loss"][rows].astype(float)),
-            "brier": lambda rows, _: found["brier"][rows].astype(float).mean(),
-            "ece": lambda rows, _: calibration_error(found[rows]),
-        }
-        return LossGold(N_ROWS, OFFSETS), found, judge[name]
-    if name == "squared-error":
-        one, two = random.normal(size=(2, N_ROWS))
-        return (
-            ValueGold(one, OFFSETS),
-            two,
-            lambda rows, _: sklearn.mean_squared_error(one[rows], two[rows]),
-        )
-    if METRICS[name].consumes == "scores":
-        matrix, scores = random.random((N_ROWS, 3)) < 0.5, random.integers(0, 9, (N_ROWS, 3)) / 3
-        of_label = {
-            "auroc": lambda gold, found: sklearn.roc_auc_score(gold, found),
-            "average-precision": sklearn.average_precision_score,
-            "partial-auroc": lambda gold, found: sklearn.roc_auc_score(gold, found, max_fpr=0.1),
-            "recall-at-1-fpr": recall_at_one_percent,
-        }[name]
+OF_LABEL = {
+    "auroc": sklearn.roc_auc_score,
+    "average-precision": sklearn.average_precision_score,
+    "partial-auroc": partial(sklearn.roc_auc_score, max_fpr=0.1),
+    "recall-at-1-fpr": recall_at_one_percent,
+}
+OF_ROWS = {
+    "accuracy": sklearn.accuracy_score,
+    "micro-f1": partial(sklearn.f1_score, average="micro"),
+    "macro-f1": partial(sklearn.f1_score, average="macro"),
+    "f1": partial(sklearn.f1_score, zero_division=0),
+    "matthews": sklearn.matthews_corrcoef,
+    "squared-error": sklearn.mean_squared_error,
+    "spearman": lambda gold, found: np.nan_to_num(stats.spearmanr(gold, found).statistic),
+    "perplexity": lambda _, found: math.exp(found.mean()),
+    "loss": lambda _, found: np.nanmean(found["loss"].astype(float)),
+    "brier": lambda _, found: found["brier"].astype(float).mean(),
+    "ece": lambda _, found: calibration_error(found),
+}
 
-        def judge_labels(rows, _):
-            gold, found = matrix[rows], scores[rows]
-            some = [n for n in range(3) if gold[:, n].any()]
-            some = [n for n in some if name == "average-precision" or not gold[:, n].all()]
-            none = METRICS[name].undefined
-            return np.mean([of_label(gold[:, n], found[:, n]) for n in some] or [none])
 
-        return LabelSets(matrix, OFFSETS, ("a", "b", "c")), scores, judge_labels
-    if METRICS[name].consumes == "values":
-        values = random.integers(0, 6, (2, N_ROWS)) / 2.0  # ties
-        values[1] += values[0] * random.random()
-        judge = lambda rows, _: np.nan_to_num(stats.spearmanr(*values[:, rows]).statistic)  # noqa: E731
-        return ValueGold(values[0], OFFSETS), values[1], judge
-    names = NAMES.get(name, ("a", "b", "c"))
-    gold, found = random.integers(0, len(names), (2, N_ROWS))
-    found = np.where(random.random(N_ROWS) < 0.5, gold, found)
+def over_labels(name, gold, found):
+    """The mean over the labels for which a score is defined."""
+    some = [n for n in range(gold.shape[1]) if gold[:, n].any()]
+    some = [n for n in some if name == "average-precision" or not gold[:, n].all()]
+    none = METRICS[name].undefined
+    return np.mean([OF_LABEL[name](gold[:, n], found[:, n]) for n in some] or [none])
 
-    def judge(rows, drawn):
+
+def case_of(name, seed):
+    """Gold labels and predictions of a split, and an outside judge of some of its examples."""
+    gold, found = sample_case(METRICS[name], seed)
+    kept = ("ids", "matrix", "values")
+    truth = next((getattr(gold, part) for part in kept if hasattr(gold, part)), found)
+
+    def judge(drawn):
         if name == "span-f1":
             sides = (
-                [[names[i] for i in side[OFFSETS[e] : OFFSETS[e + 1]]] for e in drawn]
-                for side in (gold, found)
+                [[gold.names[i] for i in side[OFFSETS[e] : OFFSETS[e + 1]]] for e in drawn]
+                for side in (truth, found)
             )
             return seqeval_f1(*sides, zero_division=0)
-        score = {
-            "accuracy": sklearn.accuracy_score,
-            "micro-f1": lambda g, p: sklearn.f1_score(g, p, average="micro"),
-            "macro-f1": lambda g, p: sklearn.f1_score(g, p, average="macro"),
-            "f1": lambda g, p: sklearn.f1_score(g, p, zero_division=0),
-            "matthews": sklearn.matthews_corrcoef,
-        }[name]
-        return score(gold[rows], found[rows])
+        rows = np.concatenate([np.arange(OFFSETS[e], OFFSETS[e + 1]) for e in drawn])
+        if name in OF_LABEL:
+            return over_labels(name, truth[rows], found[rows])
+        return OF_ROWS[name](truth[rows], found[rows])
 
-    return Gold(gold, OFFSETS, names), found, judge
+    return gold, found, judge
 
 
 @pytest.mark.parametrize("name", METRICS)
 def test_equals_an_outside_judge_on_the_same_draws(name):
-    gold, predicted, judge = _case(name, 1)
+    gold, predicted, judge = case_of(name, 1)
     groups = Groups(len(LENGTHS))
     (block,) = Bootstrap(samples=100, seed=1).draws(groups)
     found = METRICS[name](gold).resampler(predicted)(counts(block, groups))
     for drawn, score in zip(block, found, strict=True):
-        rows = np.concatenate([np.arange(OFFSETS[e], OFFSETS[e + 1]) for e in drawn])
-        if len(rows):
-            assert score == pytest.approx(judge(rows, drawn), abs=1e-12)
+        if LENGTHS[drawn].any():
+            assert score == pytest.approx(judge(drawn), abs=1e-12)
 
 
 def test_losses_without_bounds_are_an_example_each():
@@ -126,24 +108,13 @@ def test_predictions_that_are_no_numbers_have_no_rank_correlation():
     assert scorer.resampler(np.array([0, np.nan, 1]))(np.ones((2, 3))).tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("loss", [math.inf, math.nan])
-def test_losses_without_end_are_the_same_in_every_sample(loss):
-    scorer = METRICS["perplexity"](LossGold(3))
-    losses = np.array([1.0, loss, 4.0])
-    expected = scorer.score(losses)["perplexity"]
-    assert scorer.resampler(losses)(np.ones((2, 3))).tolist() == [expected] * 2
-
-
 @pytest.mark.parametrize("name", METRICS)
 def test_without_each_sentence_equals_an_outside_judge(name, monkeypatch):
     monkeypatch.setattr("probekit.metrics.contract._AT_ONCE", 3 * len(LENGTHS))
-    gold, predicted, judge = _case(name, 0)
+    gold, predicted, judge = case_of(name, 0)
     scorer = METRICS[name](gold)
-    expected = []
-    for left in range(len(LENGTHS)):
-        drawn = np.delete(np.arange(len(LENGTHS)), left)
-        rows = np.concatenate([np.arange(OFFSETS[e], OFFSETS[e + 1]) for e in drawn])
-        expected.append(judge(rows, drawn))
+    every = np.arange(len(LENGTHS))
+    expected = [judge(np.delete(every, left)) for left in every]
     assert scorer.left_out(predicted) == pytest.approx(expected)
     # as every metric does that gives no shorter way
     assert Metric.left_out(scorer, predicted) == pytest.approx(expected)
@@ -155,9 +126,7 @@ def test_of_many_rows_scores_at_few_false_positives_are_scikit_learns(name, ties
     random = np.random.default_rng(ties)
     gold = random.random(3000) < 0.3
     found = np.round((random.normal(size=3000) + 1.5 * gold) * ties) / ties
-    judge = {
-        "partial-auroc": lambda gold, found: sklearn.roc_auc_score(gold, found, max_fpr=0.1),
-        "recall-at-1-fpr": recall_at_one_percent,
-    }[name]
     scorer = METRICS[name](LabelSets(gold[:, None], np.arange(3001), ("a",)))
-    assert scorer.score(found[:, None])[name] == pytest.approx(judge(gold, found), abs=1e-12)
+    assert scorer.score(found[:, None])[name] == pytest.approx(
+        OF_LABEL[name](gold, found), abs=1e-12
+    )

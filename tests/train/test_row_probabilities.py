@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from probekit.probe.decoders.crf import CRF
-from probekit.probe.decoders.linear import Linear
-from probekit.probe.decoders.regression import Regression
+from probekit.probe.decoders.linear import Linear, Regression
 from probekit.train import scoring
 from probekit.train.scoring import ALL_KEPT, TOP_KEPT, RowProbabilities, assess, keep_probabilities
 

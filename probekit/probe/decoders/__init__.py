@@ -12,9 +12,7 @@ from probekit.base.registry import choose, revive
 from probekit.errors import OptionError
 from probekit.probe.decoders.contract import IGNORED, UNSEEN_LOSS, Decoder, DecoderSpec
 from probekit.probe.decoders.crf import CRF
-from probekit.probe.decoders.hidden_layers import MLP, Pooler
-from probekit.probe.decoders.linear import Linear, OneVsRest
-from probekit.probe.decoders.regression import Regression
+from probekit.probe.decoders.linear import MLP, Linear, OneVsRest, Pooler, Regression
 from probekit.probe.decoders.vocabulary import Vocabulary
 
 _OWN: Mapping[str, type[DecoderSpec]] = {

@@ -29,8 +29,7 @@ from probekit.probe.decoders.contract import (
     Targets,
     check_rate,
 )
-from probekit.probe.decoders.hidden_layers import MLP
-from probekit.probe.decoders.linear import Linear
+from probekit.probe.decoders.linear import MLP, Linear
 from probekit.probe.model_parts import Groups, divide
 
 LARGEST = 60.0

@@ -1,14 +1,16 @@
-"""Linear decoders: dropout, then one linear layer, of classes or of sets of labels."""
+"""Decoders of dropout and linear layers: of classes, of sets of labels, and of numbers."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.base.numbers import linear_uniform
+from probekit.base.numbers import linear_layer, linear_uniform
 from probekit.base.tensors import full
+from probekit.errors import OptionError
 from probekit.probe.decoders.contract import (
     UNSEEN_LOSS,
     Classifier,
@@ -17,8 +19,11 @@ from probekit.probe.decoders.contract import (
     Fused,
     LabelSetDecoder,
     Logits,
+    Losses,
     Objective,
+    Offsets,
     Solution,
+    Targets,
     check_rate,
     dropout,
 )
@@ -115,3 +120,189 @@ class OneVsRestDecoder(LinearLayer, LabelSetDecoder):
         """Take weight and bias."""
         self.weight.copy_(solution.weight)
         self.bias.copy_(solution.bias)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regression(DecoderSpec):
+    """value = mean + deviation (w . dropout(h) + b), trained with the squared error.
+
+    Mean and deviation are those of the train targets, so that the linear layer starts at the right
+    scale whatever the unit of the targets (STS-B: 0 to 5).
+
+    Attributes:
+        dropout: probability of zeroing an element of h in training.
+    """
+
+    dropout: float = 0.1
+
+    name: ClassVar[str] = "regression"
+    source: ClassVar[str] = "BERT on STS-B: a linear layer with one output and squared error"
+    summary: ClassVar[str] = "dropout and one linear layer to a number"
+    kinds: ClassVar[frozenset[str]] = frozenset({"regression"})
+
+    def __post_init__(self) -> None:
+        """Check the rate."""
+        check_rate(self.name, self.dropout)
+
+    @property
+    def objective(self) -> Objective:
+        """The squared error, convex in weight and bias."""
+        return "squares"
+
+    def build(self, width: int, n_classes: int, generator: torch.Generator) -> "RegressionDecoder":
+        """Create the module; it has one output whatever ``n_classes`` is."""
+        return RegressionDecoder(width, self.dropout, generator)
+
+
+class RegressionDecoder(Decoder):
+    """Module of `Regression`; its logits are values in the unit of the targets."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, width: int, dropout: float, generator: torch.Generator) -> None:
+        """Draw the weight as ``torch.nn.Linear`` would; the bias starts at 0, the train mean."""
+        super().__init__(width, 1)
+        self.dropout = dropout
+        self.weight = linear_layer(width, 1, generator).weight
+        self.bias = torch.nn.Parameter(torch.zeros(1))
+        self.register_buffer("mean", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("deviation", torch.ones((), dtype=torch.float64))
+
+    @property
+    def logit_weight(self) -> Tensor:
+        """Weight of the value in the unit of the targets, shape (1, width)."""
+        return self.deviation * self.weight
+
+    def fit_targets(self, targets: Targets) -> None:
+        """Keep mean and standard deviation; equal targets have deviation 1, so that it divides."""
+        numbers = targets[self.counted(targets)].double()
+        if len(numbers) == 0:
+            return
+        equal = bool((numbers == numbers[0]).all())
+        self.mean.fill_(float(numbers.mean()))
+        self.deviation.fill_(1.0 if equal else float(numbers.std(correction=0)))
+
+    @torch.no_grad()
+    def load(self, solution: Solution) -> None:
+        """Take weight and bias of numbers in standard units."""
+        self.weight.copy_(solution.weight)
+        self.bias.copy_(solution.bias)
+
+    def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
+        """Return values in float64, shape (rows, 1), also under autocast.
+
+        In bfloat16 values near 4 would lie 0.016 apart, in float32 those near 1.7e9 (seconds since
+        1970) 128, and ties move a rank correlation.
+        """
+        h = dropout(h, self.dropout, generator, training=self.training)
+        with torch.autocast(h.device.type, enabled=False):
+            standard = functional.linear(h.to(self.weight.dtype), self.weight, self.bias)
+        return self.mean + self.deviation * standard.double()
+
+    def row_losses(self, logits: Logits, targets: Targets, offsets: Offsets = None) -> Losses:
+        """Return the squared error of each row, 0 where the target is NaN."""
+        values = logits[:, 0]
+        numbers = torch.where(self.counted(targets), targets.to(values.dtype), values)
+        return (values - numbers).square()
+
+    def predict(self, logits: Logits, offsets: Offsets = None) -> Float[Tensor, " rows"]:
+        """Return the value of each row."""
+        return logits[:, 0]
+
+    def counted(self, targets: Targets) -> Bool[Tensor, " rows"]:
+        """Return which rows have a number (-100 is one)."""
+        return ~targets.isnan()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MLP(DecoderSpec):
+    """logits = W_3 relu(W_2 relu(W_1 h + b_1) + b_2) + b_3, trained with cross entropy.
+
+    The paper gives the number and width of the hidden layers; it names neither activation nor
+    dropout, which are ours: ReLU, and dropout on the input of every layer as in `Linear`.
+
+    Attributes:
+        hidden: width of both hidden layers.
+        dropout: probability of zeroing an element of a layer's input in training.
+    """
+
+    hidden: int = 256
+    dropout: float = 0.1
+
+    name: ClassVar[str] = "mlp"
+    source: ClassVar[str] = 'attention fusion, section 4: "two feed forward layers of size 256"'
+    summary: ClassVar[str] = "two hidden layers of 256"
+    kinds: ClassVar[frozenset[str]] = frozenset({"tagging", "span", "sentence", "pair"})
+
+    def __post_init__(self) -> None:
+        """Check width and rate."""
+        if self.hidden < 1:
+            raise OptionError(f"mlp: hidden must be 1 or more, found {self.hidden}.")
+        check_rate(self.name, self.dropout)
+
+    def build(self, width: int, n_classes: int, generator: torch.Generator) -> "MLPDecoder":
+        """Create the module; the layers are drawn one after another."""
+        return MLPDecoder(width, n_classes, self.hidden, self.dropout, generator)
+
+
+class MLPDecoder(Classifier):
+    """Module of `MLP`."""
+
+    def __init__(
+        self, width: int, n_classes: int, hidden: int, dropout: float, generator: torch.Generator
+    ) -> None:
+        """Draw the three layers as ``torch.nn.Linear`` would."""
+        super().__init__(width, n_classes)
+        self.dropout = dropout
+        self.first = linear_layer(width, hidden, generator)
+        self.second = linear_layer(hidden, hidden, generator)
+        self.out = linear_layer(hidden, n_classes, generator)
+
+    def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
+        """Return logits; the products run in the autocast dtype."""
+        for layer in (self.first, self.second):
+            h = functional.relu(layer(dropout(h, self.dropout, generator, training=self.training)))
+        return full(self.out(dropout(h, self.dropout, generator, training=self.training)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooler(DecoderSpec):
+    """logits = W dropout(tanh(W_p h + b_p)) + b, W_p square, trained with cross entropy.
+
+    Attributes:
+        dropout: probability of zeroing an element of the pooled vector in training.
+    """
+
+    dropout: float = 0.1
+
+    name: ClassVar[str] = "pooler"
+    source: ClassVar[str] = "the sequence classifier of BERT, its pooler drawn anew"
+    summary: ClassVar[str] = "dense layer, tanh, one linear layer"
+    kinds: ClassVar[frozenset[str]] = frozenset({"sentence", "pair"})
+
+    def __post_init__(self) -> None:
+        """Check the rate."""
+        check_rate(self.name, self.dropout)
+
+    def build(self, width: int, n_classes: int, generator: torch.Generator) -> "PoolerDecoder":
+        """Create the module; the dense layer is drawn first."""
+        return PoolerDecoder(width, n_classes, self.dropout, generator)
+
+
+class PoolerDecoder(Classifier):
+    """Module of `Pooler`."""
+
+    def __init__(
+        self, width: int, n_classes: int, dropout: float, generator: torch.Generator
+    ) -> None:
+        """Draw both layers as ``torch.nn.Linear`` would."""
+        super().__init__(width, n_classes)
+        self.dropout = dropout
+        self.dense = linear_layer(width, width, generator)
+        self.out = linear_layer(width, n_classes, generator)
+
+    def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
+        """Return logits; the products run in the autocast dtype."""
+        pooled = full(self.dense(h)).tanh()
+        return full(self.out(dropout(pooled, self.dropout, generator, training=self.training)))

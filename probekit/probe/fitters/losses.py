@@ -146,43 +146,13 @@ class Softmax(Loss):
         return torch.diag_embed(mean) - (weighted @ p.transpose(1, 2)).double()
 
 
-class Binary(Loss):
-    """Cross entropy of two classes by one logit, that of the second against the first."""
-
-    n_logits = 1
-
-    def __init__(self, targets: Int64[Tensor, " n"]) -> None:
-        """Keep the sign of each row."""
-        self._signs = (2 * targets - 1).float()
-
-    def start(self, weights: Weights) -> Biases:
-        """Return the log odds of the second class."""
-        second = ((self._signs > 0) * weights.double()).sum(1, keepdim=True)
-        total = weights.double().sum(1, keepdim=True)
-        return (second.clamp(min=1e-12) / (total - second).clamp(min=1e-12)).log()
-
-    def derive(self, logits: Logits, extra: Extra, weights: Weights, rows: slice) -> Derivatives:
-        """Return the logistic loss, and its derivatives."""
-        signs = self._signs[rows]
-        margins = logits.squeeze(1) * signs
-        value = (functional.softplus(-margins).double() * weights).sum(1)
-        wrong = torch.sigmoid(-margins)
-        by_logits = -(signs * wrong * weights)
-        curvature = (wrong * (1 - wrong) * weights).sum(1).double().view(-1, 1, 1)
-        return Derivatives(value, by_logits.unsqueeze(1), torch.zeros_like(extra), curvature)
-
-    def predict(self, logits: Logits, extra: Extra, offsets: Bounds) -> Predicted:
-        """Return 1 where the logit is above 0, else 0."""
-        return (logits.squeeze(1) > 0).long()
-
-
 class Sigmoids(Loss):
     """Cross entropy of K labels that a row may have together, summed over them."""
 
     apart = True
     strictness = 1000.0  # of a rare label, whose loss is a small part of the sum, as well
 
-    def __init__(self, targets: Int8[Tensor, "n labels"]) -> None:
+    def __init__(self, targets: Int8[Tensor, "n labels"] | Int64[Tensor, "n labels"]) -> None:
         """Keep the sign of each label in each row."""
         self._signs = (2 * targets.t() - 1).float().contiguous()
         self.n_logits = len(self._signs)
@@ -208,6 +178,20 @@ class Sigmoids(Loss):
     def predict(self, logits: Logits, extra: Extra, offsets: Bounds) -> Predicted:
         """Return the logits of each row."""
         return logits.transpose(1, 2)
+
+
+class Binary(Sigmoids):
+    """Cross entropy of two classes by one logit, that of the second against the first."""
+
+    strictness = 1.0
+
+    def __init__(self, targets: Int64[Tensor, " n"]) -> None:
+        """Keep the sign of each row."""
+        super().__init__(targets.unsqueeze(1))
+
+    def predict(self, logits: Logits, extra: Extra, offsets: Bounds) -> Predicted:
+        """Return 1 where the logit is above 0, else 0."""
+        return (logits.squeeze(1) > 0).long()
 
 
 class Squares(Loss):

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _OWN: "Mapping[str, type[HeadSpec]]" = LazyRegistry(
     {
-        "last": f"{__name__}.last:Last",
-        "mean": f"{__name__}.mean:Mean",
-        "p32": f"{__name__}.p32:P32",
-        "scalar-mix": f"{__name__}.scalar_mix:ScalarMix",
-        "attention-fusion": f"{__name__}.attention_fusion:AttentionFusion",
+        "last": f"{__name__}.sums:Last",
+        "mean": f"{__name__}.sums:Mean",
+        "p32": f"{__name__}.sums:P32",
+        "scalar-mix": f"{__name__}.sums:ScalarMix",
+        "attention-fusion": f"{__name__}.sums:AttentionFusion",
         "concat": f"{__name__}.concat:Concat",
         "concat-ffn": f"{__name__}.concat:ConcatFFN",
         "dwatt": f"{__name__}.dwatt:DWAtt",

@@ -15,6 +15,18 @@ from probekit.errors import OptionError
 from probekit.probe.heads.token_inputs import TextTokens, TokenStates
 from probekit.probe.model_parts import Groups, divide
 
+Layers = Float[Tensor, "layers rows dim"]
+"""Layer-major rows, as heads compute with them."""
+
+Fused = Float[Tensor, "rows width"]
+"""h, one vector per row."""
+
+OutputMap = Float[Tensor, "outputs width"]
+"""A linear map of h."""
+
+Parts = Float[Tensor, "layers rows outputs"]
+"""What each layer adds to h, or to a map of h."""
+
 Reads = Literal["rows", "tokens", "texts"]
 Trains = Literal["nothing", "mixture", "maps"]
 HeadInput = Float[Tensor, "rows layers dim"] | TokenStates | TextTokens
@@ -136,7 +148,7 @@ class FusionHead(nn.Module, ABC):
         self.width = dim
 
     @abstractmethod
-    def forward(self, z: HeadInput) -> Float[Tensor, "rows width"]:
+    def forward(self, z: HeadInput) -> Fused:
         """Return h, one vector per row.
 
         Raises:
@@ -160,9 +172,7 @@ class FusionHead(nn.Module, ABC):
             OptionError: ``per_row`` and no z.
         """
 
-    def layer_parts(
-        self, z: HeadInput, weight: Float[Tensor, "outputs width"] | None = None
-    ) -> Float[Tensor, "layers rows outputs"]:
+    def layer_parts(self, z: HeadInput, weight: OutputMap | None = None) -> Parts:
         """Return what each layer adds to h, or to ``weight h``; only heads that are ``additive``.
 
         In full precision, without gradients.
@@ -215,7 +225,7 @@ class RowHead(FusionHead):
     z is fastest when its memory is layer-major, that is when ``z.transpose(0, 1)`` is contiguous.
     """
 
-    def forward(self, z: HeadInput) -> Float[Tensor, "rows width"]:
+    def forward(self, z: HeadInput) -> Fused:
         """Return h, one vector per row.
 
         Raises:
@@ -237,9 +247,7 @@ class RowHead(FusionHead):
         with torch.no_grad():
             return self.weigh(self._layer_major(z) if self.per_row and z is not None else None)
 
-    def layer_parts(
-        self, z: HeadInput, weight: Float[Tensor, "outputs width"] | None = None
-    ) -> Float[Tensor, "layers rows outputs"]:
+    def layer_parts(self, z: HeadInput, weight: OutputMap | None = None) -> Parts:
         """Return what each layer adds to h, or to ``weight h``; only heads that are ``additive``.
 
         Raises:
@@ -250,17 +258,15 @@ class RowHead(FusionHead):
             return self.parts(full(z), weight)
 
     @abstractmethod
-    def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
+    def fuse(self, z: Layers) -> Fused:
         """Return h for layer-major z, already checked."""
 
-    def parts(
-        self, z: Float[Tensor, "layers rows dim"], weight: Float[Tensor, "outputs width"] | None
-    ) -> Float[Tensor, "layers rows outputs"]:
+    def parts(self, z: Layers, weight: OutputMap | None) -> Parts:
         """Return the parts of h, or of ``weight h``, for layer-major z in full precision."""
         raise NotImplementedError(f"{type(self).__name__} is no sum over layers")
 
     @abstractmethod
-    def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
+    def weigh(self, z: Layers | None) -> LayerWeights:
         """Return the layer weights for layer-major z; None unless ``per_row``."""
 
     def _layer_major(self, z: HeadInput) -> Tensor:
@@ -292,7 +298,7 @@ class SubwordHead(FusionHead):
                 "the subwords of the last layer."
             )
 
-    def forward(self, z: HeadInput) -> Float[Tensor, "rows width"]:
+    def forward(self, z: HeadInput) -> Fused:
         """Return h, one vector per row.
 
         Raises:

@@ -1,7 +1,7 @@
 """Extra layers: new transformer blocks of the backbone's own kind on top of the frozen ones."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any, ClassVar, Self
@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.hooks import RemovableHandle
 
 from probekit.base.numbers import seeded
 from probekit.errors import OptionError, reason_of
@@ -39,11 +40,6 @@ class BlockStack(nn.Module):
         self.dim = dim
         self.train()
 
-    @property
-    def first_block(self) -> nn.Module:
-        """The first of the blocks, which lie in the model's first list of modules."""
-        return next(part for part in self.model.modules() if isinstance(part, nn.ModuleList))[0]
-
     def train(self, mode: bool = True) -> "BlockStack":
         """Switch the mode; the blocks' dropout stays off."""
         super().train(mode)
@@ -60,27 +56,25 @@ class BlockStack(nn.Module):
             lengths: subwords of each window; they sum to T. A window does not see the others.
         """
         hidden = hidden.float() if hidden.element_size() < 4 else hidden
+        # the blocks lie in the model's first list of modules
+        blocks = next(part for part in self.model.modules() if isinstance(part, nn.ModuleList))
         outputs, places = [], []
         for group in group_by_length(lengths.tolist(), hidden.device):
             batch = hidden.index_select(0, group.take.flatten()).view(*group.take.shape, -1)
-            states = self._run(batch, group.mask)
+            with _attention(batch), _entering(blocks[0], batch):
+                output: Any = self.model(
+                    inputs_embeds=batch, attention_mask=group.mask, return_dict=True
+                )
+            states = output.last_hidden_state
             outputs.append(states.flatten(0, 1).index_select(0, group.real))
             places.append(group.take.flatten().index_select(0, group.real))
         if not outputs:
             return hidden
         return torch.cat(outputs).index_select(0, torch.cat(places).argsort())
 
-    def _run(
-        self, batch: Float[Tensor, "windows time dim"], mask: Int64[Tensor, "windows time"] | None
-    ) -> Float[Tensor, "windows time dim"]:
-        with _attention(batch), _entering(self.first_block, batch):
-            output: Any = self.model(inputs_embeds=batch, attention_mask=mask, return_dict=True)
-        return output.last_hidden_state
 
-
-@contextmanager
-def _entering(block: nn.Module, states: Float[Tensor, "windows time dim"]) -> Iterator[None]:
-    """Hand states to a block as they are.
+def _entering(block: nn.Module, states: Float[Tensor, "windows time dim"]) -> RemovableHandle:
+    """Hand states to a block as they are, inside of a ``with`` block.
 
     Some families multiply what comes in place of embeddings (Granite), or add positions to it.
     """
@@ -90,11 +84,7 @@ def _entering(block: nn.Module, states: Float[Tensor, "windows time dim"]) -> It
             return (states, *args[1:]), named
         return args, named | {next(iter(signature(module.forward).parameters)): states}
 
-    handle = block.register_forward_pre_hook(replace, with_kwargs=True)
-    try:
-        yield
-    finally:
-        handle.remove()
+    return block.register_forward_pre_hook(replace, with_kwargs=True)
 
 
 def _attention(batch: Float[Tensor, "windows time dim"]) -> AbstractContextManager[None]:
@@ -305,12 +295,6 @@ def build_blocks(config: Mapping[str, Any], n: int, generator: torch.Generator) 
     make: Any = AutoModel.from_config
     with seeded(int(torch.randint(2**62, (1,), generator=generator, device="cpu"))):
         model = make(made, dtype=torch.float32, attn_implementation="sdpa" if able else "eager")
-    _strip(model)
-    return BlockStack(model, made.hidden_size)
-
-
-def _strip(model: Any) -> None:
-    """Take out embeddings, final norm and pooler."""
     if hasattr(model, "embeddings"):
         model.embeddings = _Given()
     else:
@@ -322,6 +306,7 @@ def _strip(model: Any) -> None:
     for name in _FINAL_NORMS:
         if hasattr(model, name):
             setattr(model, name, nn.Identity())
+    return BlockStack(model, made.hidden_size)
 
 
 FAMILIES = (

@@ -5,7 +5,7 @@ The module sees contiguous float32 rows, draws from numbers of its own, and is f
 
 import inspect
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, make_dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -60,6 +60,7 @@ class ModuleHead(RowHead):
         """
         super().__init__(layers, dim)
         self.module = module
+        self.per_row = isinstance(module, WeighsLayers)  # type: ignore[misc]  # as a class has it
         self.width = self._find_width()
         self._seed, self._passes = seed, 0
 
@@ -81,29 +82,16 @@ class ModuleHead(RowHead):
         rows = full(z).transpose(0, 1).contiguous()
         if not len(rows):
             return rows.new_zeros(0, self.width)
-        with no_autocast(rows), self._own_numbers(rows.device):
+        # in training the module draws (dropout) from numbers of its own, which disturb no other's
+        self._passes += self.training
+        seed = derive(self._seed, self._passes)
+        with no_autocast(rows), seeded(seed, rows.device) if self.training else nullcontext():
             return full(self.module(rows))
 
-    def _own_numbers(self, device: torch.device) -> AbstractContextManager[None]:
-        """Let the module draw (dropout) from numbers of its own, which disturb no other's."""
-        if not self.training:
-            return nullcontext()
-        self._passes += 1
-        return seeded(derive(self._seed, self._passes), device)
-
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
-        """Return none: the module does not say how much its layers count."""
-        return LayerWeights.unknown()
-
-
-class WeighingModuleHead(ModuleHead):
-    """A module of another kind that says how much its layers count, for each row."""
-
-    per_row = True
-
-    def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
-        """Return what the module says of the rows."""
-        assert isinstance(self.module, WeighsLayers) and z is not None
+        """Return what the module says of the rows, if it says how much its layers count."""
+        if z is None or not isinstance(self.module, WeighsLayers):
+            return LayerWeights.unknown()
         rows = full(z).transpose(0, 1).contiguous()
         with no_autocast(rows):
             weights = full(self.module.layer_weights(rows))
@@ -145,8 +133,7 @@ class ModuleSpec(HeadSpec):
             module = self.make(**options)
             if not isinstance(module, nn.Module):
                 raise PluginError(f"it made {module!r:.60}, which is not a torch.nn.Module.")
-            kind = WeighingModuleHead if isinstance(module, WeighsLayers) else ModuleHead
-            return kind(layers, dim, module, seed)
+            return ModuleHead(layers, dim, module, seed)
 
 
 def spec_of_module(name: str, factory: ModuleFactory) -> type[ModuleSpec]:

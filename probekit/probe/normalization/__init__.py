@@ -9,12 +9,12 @@ from typing import Any
 from probekit.base.plugins import Registry
 from probekit.base.registry import choose
 from probekit.probe.normalization.contract import (
+    FinalNormalization,
     NoNormalization,
     Normalization,
     RowFacts,
     RowNormalization,
 )
-from probekit.probe.normalization.final_normalization import FinalNormalization
 from probekit.probe.normalization.standardization import Standardization
 
 _OWN: Mapping[str, type[Normalization]] = {

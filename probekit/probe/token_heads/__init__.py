@@ -22,8 +22,8 @@ _OWN: "Mapping[str, type[TokenHeadSpec]]" = LazyRegistry(
         "ema": f"{__name__}.pools:EMA",
         "rolling-max": f"{__name__}.pools:RollingMax",
         "softmax": f"{__name__}.pools:SoftmaxTokens",
-        "attention": f"{__name__}.trained_pools:AttentionTokens",
-        "multimax": f"{__name__}.trained_pools:MultiMax",
+        "attention": f"{__name__}.pools:AttentionTokens",
+        "multimax": f"{__name__}.pools:MultiMax",
     }
 )
 

@@ -11,6 +11,14 @@ from torch import Tensor, nn
 
 from probekit.base.tensors import full
 
+Tokens = Float[Tensor, "layers tokens dim"]
+"""States of all texts, one text after the other."""
+
+Bounds = Int64[Tensor, " bounds"]
+"""Text i has the tokens ``bounds[i]`` to ``bounds[i + 1]`` (excluded)."""
+
+Rows = Float[Tensor, "layers texts width"]
+
 Order = Literal["tokens-first", "layers-first"]
 Pair = Literal["concat", "product", "difference"]
 
@@ -27,9 +35,7 @@ class TokenPool(nn.Module, ABC):
         super().__init__()
         self.width = dim
 
-    def forward(
-        self, z: Float[Tensor, "layers tokens dim"], bounds: Int64[Tensor, " bounds"]
-    ) -> Float[Tensor, "layers texts width"]:
+    def forward(self, z: Tokens, bounds: Bounds) -> Rows:
         """Return a row of each text in float32; that of a text without tokens is zeros.
 
         Args:
@@ -45,9 +51,7 @@ class TokenPool(nn.Module, ABC):
         return out
 
     @abstractmethod
-    def pool(
-        self, z: Float[Tensor, "layers tokens dim"], bounds: Int64[Tensor, " bounds"]
-    ) -> Float[Tensor, "layers texts width"]:
+    def pool(self, z: Tokens, bounds: Bounds) -> Rows:
         """Return a row of each text, all of which have tokens."""
 
 
@@ -133,29 +137,23 @@ class TokenHeadSpec(ABC):
         """
 
 
-def owners(bounds: Int64[Tensor, " bounds"]) -> Int64[Tensor, " tokens"]:
+def owners(bounds: Bounds) -> Int64[Tensor, " tokens"]:
     """Return the text of each token."""
     texts = torch.arange(len(bounds) - 1, device=bounds.device)
     return texts.repeat_interleave(bounds.diff())
 
 
-def segment_sum(
-    values: Float[Tensor, "layers tokens dim"], bounds: Int64[Tensor, " bounds"]
-) -> Float[Tensor, "layers texts dim"]:
+def segment_sum(values: Tokens, bounds: Bounds) -> Rows:
     """Return the sums over the tokens of each text."""
     return _reduced(values, bounds, "sum")
 
 
-def segment_max(
-    values: Float[Tensor, "layers tokens dim"], bounds: Int64[Tensor, " bounds"]
-) -> Float[Tensor, "layers texts dim"]:
+def segment_max(values: Tokens, bounds: Bounds) -> Rows:
     """Return the maximum of each channel over the tokens of each text, all of which have some."""
     return _reduced(values, bounds, "max")
 
 
-def segment_softmax(
-    scores: Float[Tensor, "layers tokens dim"], bounds: Int64[Tensor, " bounds"]
-) -> Float[Tensor, "layers tokens dim"]:
+def segment_softmax(scores: Tokens, bounds: Bounds) -> Tokens:
     """Return the softmax of each channel over the tokens of each text."""
     of = owners(bounds)
     largest = segment_max(scores.detach(), bounds)
@@ -163,11 +161,7 @@ def segment_softmax(
     return powers / segment_sum(powers, bounds).index_select(1, of)
 
 
-def _reduced(
-    values: Float[Tensor, "layers tokens dim"],
-    bounds: Int64[Tensor, " bounds"],
-    how: Literal["sum", "max"],
-) -> Float[Tensor, "layers texts dim"]:
+def _reduced(values: Tokens, bounds: Bounds, how: Literal["sum", "max"]) -> Rows:
     lengths = bounds.diff()
     layers = [torch.segment_reduce(layer, how, lengths=lengths, axis=0) for layer in values]
     return torch.stack(layers)

@@ -18,7 +18,7 @@ from probekit.base.numbers import block_bounds
 from probekit.features import FeatureView
 from probekit.metrics.label_metrics import at_best_thresholds
 from probekit.probe.decoders.contract import Solution
-from probekit.probe.decoders.regression import RegressionDecoder
+from probekit.probe.decoders.linear import RegressionDecoder
 from probekit.probe.fitters.linear_problems import TRANSITIONS, LinearObjective, Pass, Problems
 from probekit.probe.fitters.losses import Binary, ChainLoss, Loss, Sigmoids, Softmax, Squares
 from probekit.probe.fitters.minimise import Minimisation, Minimum, Points, Request

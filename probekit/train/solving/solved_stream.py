@@ -13,8 +13,7 @@ from probekit.engines import Report
 from probekit.features import FeatureView
 from probekit.probe.fitters import FITTERS
 from probekit.probe.heads.contract import HeadSpec, Reads
-from probekit.probe.heads.last import Last
-from probekit.probe.heads.mean import Mean
+from probekit.probe.heads.sums import Last, Mean
 from probekit.train.member import Member, MemberSpec
 from probekit.train.scoring import ScoredSplit
 from probekit.train.solving.mixture_fit import MixtureFit

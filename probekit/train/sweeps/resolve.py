@@ -18,7 +18,7 @@ from probekit.base.registry import parse
 from probekit.base.selection import RANDOM, SOLVED
 from probekit.errors import DataError, OptionError
 from probekit.features import Splits, choose_array, missing_array, settled_array
-from probekit.features.point_rows import read_array
+from probekit.features.made_rows import read_array
 from probekit.features.sentence_groups import say_sizes
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS, check_decodes

@@ -12,7 +12,7 @@ from probekit.extraction import ImportOptions, extract
 from probekit.extraction.imports import import_states
 from probekit.extraction.maintenance import check_chunks, verify_rows
 from probekit.features import Location
-from probekit.features.pooled_tokens import token_rows
+from probekit.features.made_rows import token_rows
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests import tiny

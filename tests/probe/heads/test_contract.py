@@ -83,11 +83,6 @@ def test_needs_nothing_of_the_backbone(spec: HeadSpec) -> None:
     assert spec.bind(BackboneFacts(n_blocks=BLOCKS, dim=DIM, config={})) is spec
 
 
-def test_wrong_layers() -> None:
-    with pytest.raises(OptionError, match="ascending"):
-        build(HEADS["mean"](), layers=(2, 1))
-
-
 def test_depth_lstm_stays_in_float32_where_bfloat16_is_not_native(monkeypatch) -> None:
     monkeypatch.setattr(depth_lstm, "native_bfloat16", lambda device="cpu": False)
     head, z = build(HEADS["depth-lstm"]()), sample_rows()

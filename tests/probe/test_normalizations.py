@@ -1,4 +1,4 @@
-"""Normalisation of layers: against NumPy, torch and transformers' own norms."""
+"""Normalisation of layers: the contract, and against NumPy, torch and transformers' own norms."""
 
 from itertools import pairwise
 
@@ -10,13 +10,29 @@ from hypothesis import strategies as st
 from torch import Tensor
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-from probekit.errors import OptionError
+from probekit.errors import OptionError, UnknownNameError
 from probekit.probe.fitters.preconditioner import Scale
-from probekit.probe.normalization import NORMALIZATIONS, Normalization, RowFacts
+from probekit.probe.normalization import (
+    NORMALIZATIONS,
+    Normalization,
+    RowFacts,
+    normalization_from_json,
+)
 from probekit.testing import normalization_checks
-from probekit.testing.normalization_checks import DIM, LAYERS, ROWS
+from probekit.testing.normalization_checks import DIM, LAYERS, NORMALIZATION_CHECKS, ROWS
 from probekit.testing.normalization_checks import sample_final_norm as final_norm
 from probekit.testing.normalization_checks import sample_rows as rows
+
+
+@pytest.mark.parametrize("check", NORMALIZATION_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", NORMALIZATIONS)
+def test_contract(name: str, check) -> None:
+    check(NORMALIZATIONS[name])
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(UnknownNameError, match="standardize"):
+        normalization_from_json({"name": "standardise"}, LAYERS, DIM)
 
 
 def fit(name: str, z: Tensor | None = None) -> Normalization:

@@ -16,14 +16,14 @@ from .plots.amount import plot_fewshot as plot_fewshot
 from .plots.amount import plot_fraction as plot_fraction
 from .plots.attention import plot_attention as plot_attention
 from .plots.classes import plot_classes as plot_classes
-from .plots.confusion import plot_confusion as plot_confusion
+from .plots.classes import plot_confusion as plot_confusion
 from .plots.depth import plot_depth as plot_depth
+from .plots.depth import plot_points as plot_points
 from .plots.geometry_panels import plot_change as plot_change
 from .plots.geometry_panels import plot_geometry as plot_geometry
 from .plots.learning import plot_learning as plot_learning
 from .plots.measured import plot_exit as plot_exit
 from .plots.measured import plot_overthinking as plot_overthinking
-from .plots.point_map import plot_points as plot_points
 from .plots.style import Look as Look
 from .plots.style import save_figure as save_figure
 from .plots.weights import plot_weights as plot_weights

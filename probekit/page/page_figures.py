@@ -15,9 +15,8 @@ from probekit.base.notices import ProgressBar
 from probekit.errors import ProbekitError
 from probekit.metrics.contract import ClassMetric
 from probekit.plots.amount import plot_fewshot, plot_fraction
-from probekit.plots.depth import plot_depth
+from probekit.plots.depth import plot_depth, plot_points
 from probekit.plots.measured import plot_exit, plot_overthinking
-from probekit.plots.point_map import plot_points
 from probekit.plots.style import FORMATS, PAGE_WIDTH, RC, Drawing, Look, Mark
 from probekit.plots.weights import plot_weights
 from probekit.results.comparison import best_depths

@@ -6,9 +6,16 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from probekit.base.layers import point_of
-from probekit.plots.heatmap import MANY_ROWS, Grid, heatmap_figure, layer_values, rows_by_point
+from probekit.plots.heatmap import (
+    MANY_ROWS,
+    Grid,
+    heatmap_figure,
+    layer_values,
+    lift_colours,
+    rows_by_point,
+)
 from probekit.plots.naming import choice_text, rows, runs_text, shared_text
-from probekit.plots.style import PLAIN, Given, Look, given_axes, lift_colours, refuse_many, styled
+from probekit.plots.style import PLAIN, Given, Look, given_axes, refuse_many, styled
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, holding
 from probekit.results.summaries.layer_measures import INITIAL, WEIGHTS

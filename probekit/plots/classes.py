@@ -1,19 +1,23 @@
-"""F1 of every class, one marker per head: where a head gains and where it does not."""
+"""Single classes: their F1, one marker per head, and what their rows are taken for."""
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib import rcParams
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.plots.curves import draw_bars
+from probekit.plots.heatmap import COLOUR_MAP, Colours, Grid, heatmap_figure
+from probekit.plots.naming import choice_text, rows, runs_text, shared_text
 from probekit.plots.panels import Panel, PanelFigure, finish, panel_figure, split_panels
-from probekit.plots.style import PLAIN, Given, Look, refuse_many, styled
+from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, PLAIN, Given, Look, refuse_many, styled
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks
-from probekit.results.summaries.grouping import full_depth
+from probekit.results.summaries.grouping import check_seeds, full_depth, grouped, holding, key_of
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.scored import (
     SCORE_OF,
@@ -23,12 +27,19 @@ from probekit.results.summaries.scored import (
     class_scores,
     class_support,
     mean_class_scores,
+    merged_others,
+    most_confused,
     support_text,
+    total_confusion,
 )
 
 MAX_CLASSES = 30
 _MARKER, _GAP = 0.7, 1.2  # height of each marker, and between two classes, ems
 _SPREAD = 0.72  # share of a class's height over which its markers are spread
+
+_TASK = ("task", "label")
+_PANELS, _MOST = 6, 16  # confusions of a figure, and classes of each, at most
+_BESIDE = 6  # classes of confusions that stand beside each other, at most
 
 
 @styled
@@ -134,3 +145,71 @@ def _class_axis(axes: Axes, names: Sequence[str]) -> None:
     axes.tick_params(axis="y", length=0)
     for row in range(0, len(names), 2):
         axes.axhspan(row - 0.5, row + 0.5, color="#f3f3f3", linewidth=0, zorder=0)
+
+
+@styled
+def plot_confusion(
+    records: Sequence[Record],
+    *,
+    ax: Given = None,
+    look: Look = PLAIN,
+) -> Figure:
+    """Draw the share of each gold class that is taken for every class, one panel per head.
+
+    Counts of all seeds are added. Classes are ordered by their rows of dev, which a row's name
+    says; a cell without a number is less than half a percent. Of many classes, those that are
+    confused least by all heads of a task together are drawn as one.
+
+    Args:
+        records: records; those without a confusion are left out.
+        ax: axes of your own, one per panel.
+        look: width, title and font size.
+
+    Raises:
+        OptionError: the axes do not fit the panels.
+        RecordError: no record has a confusion, a panel would add up more than seeds, or there are
+            too many panels.
+    """
+    absent = "a confusion of classes; run `probekit train` on a task with classes first."
+    held = holding(records, lambda record: record.confusion, absent)
+    groups = rows(held)
+    refuse_many(len(groups), _PANELS, "panels", choice_text(groups.values()))
+    most = _MOST if (look.width or PAGE_WIDTH) > 2 * COLUMN_WIDTH else _MOST // 2
+    of_tasks = grouped(held, _TASK)
+    grids = {n: _confusion(n, g, of_tasks[key_of(g[0], _TASK)], most) for n, g in groups.items()}
+    columns = 1 if max(len(grid.classes) for grid in grids.values()) > _BESIDE else 2
+    return heatmap_figure(
+        list(grids.values()),
+        list(grids),
+        "share of the gold class (%)",
+        Colours(COLOUR_MAP, Normalize(0.0, 100.0)),
+        notes=runs_text(groups.values()),
+        heading=shared_text(held),
+        columns=min(len(grids), columns),
+        decimals=0,
+        ax=ax,
+        look=look,
+    )
+
+
+def _confusion(name: str, records: Sequence[Record], of_task: Sequence[Record], most: int) -> Grid:
+    """Return what the rows of each gold class are taken for, by one head.
+
+    All panels of a task show the same classes, so that their cells can be compared: those that its
+    heads confuse most, all together; those with the most gold rows first.
+    """
+    check_seeds(records, " ".join(name.split()))
+    every, counts = total_confusion(of_task)
+    rows_of = counts.sum(1)
+    places = sorted(most_confused(counts, most), key=lambda index: -rows_of[index])
+    own, counts = total_confusion(records)
+    at = [every.index(class_name) for class_name in own]
+    whole = np.zeros((len(every), len(every)))
+    whole[np.ix_(at, at)] = counts
+    names, counts = merged_others(every, whole, places)
+    sizes = counts.sum(1)
+    occurs = np.flatnonzero(sizes)
+    labels = [f"{names[index]} ({sizes[index] / len(records):,.0f})" for index in occurs]
+    shares = 100 * counts[occurs] / sizes[occurs, None]
+    # less than half a percent is neither coloured nor written
+    return Grid(labels, np.where(np.round(shares) > 0, shares, np.nan), classes=names)

@@ -9,14 +9,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
-from matplotlib.ticker import (
-    FixedLocator,
-    MaxNLocator,
-    MultipleLocator,
-    NullFormatter,
-    NullLocator,
-    StrMethodFormatter,
-)
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
 from probekit.metrics import Scale
 from probekit.plots.style import note_mark, refuse_many
@@ -246,13 +239,6 @@ def _turned(
     return (scores, positions) if names else (positions, scores)
 
 
-def relative_axis(axes: Axes) -> None:
-    """Make the x axis one of layers divided by the number of blocks of their model."""
-    axes.set_xlabel("layer / number of blocks (0 = emb)")
-    axes.set_xlim(-0.03, 1.03)
-    axes.xaxis.set_major_locator(MultipleLocator(0.25))
-
-
 def layer_axis(axes: Axes, layers: Sequence[int]) -> None:
     """Make the x axis one of layer numbers, from the embeddings to the largest of ``layers``."""
     axes.set_xlabel("layer (0 = emb)")
@@ -308,10 +294,3 @@ def score_axis(
         high = min(high, 100 + min(_BEYOND, _MARGIN * (100 - low)))
     for axes in group:
         axes.set_ylim(low, high)
-
-
-def decade_axis(axes: Axes) -> None:
-    """Make the x axis logarithmic, for what lies decades apart."""
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())

@@ -12,21 +12,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MultipleLocator
 
-from probekit.base.layers import point_of
+from probekit.base.layers import POINTS, ReadPoint, point_of
 from probekit.errors import RecordError
-from probekit.plots.curves import CurveStyle, draw_band, layer_axis, relative_axis
+from probekit.plots.curves import CurveStyle, draw_band, layer_axis
+from probekit.plots.heatmap import (
+    COLOUR_MAP,
+    MANY_ROWS,
+    MAX_ROWS,
+    Colours,
+    Grid,
+    heatmap_figure,
+    layer_values,
+)
+from probekit.plots.naming import choice_text, runs_text
 from probekit.plots.panels import Panel, PanelFigure, finish, panel_figure, split_panels
-from probekit.plots.style import PLAIN, Given, Look, styled
+from probekit.plots.style import PLAIN, Given, Look, refuse_many, styled
 from probekit.results.comparison import BestDepth, best_depth, noise_text
 from probekit.results.record import Record
+from probekit.results.summaries.diagnosis import MARK, marks
 from probekit.results.summaries.grouping import BASELINES, grouped, key_of
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import SCORE_OF, Scored, shown
-from probekit.results.summaries.wording import model_text
+from probekit.results.summaries.wording import metric_text, model_text
 
 _DASHES: Mapping[str, Any] = {
     "majority": (0, (6, 2)),
@@ -199,13 +213,18 @@ def plot_depth(
         curves.append(_draw_panel(axes, panel, drawn, split, best, tops))
         references.draw(axes, panel, drawn, split, tops)
         layers = [record.depth for record in panel.records if record.depth is not None]
-        relative_axis(axes) if relative else layer_axis(axes, layers)
+        if relative:
+            axes.set_xlabel("layer / number of blocks (0 = emb)")
+            axes.set_xlim(-0.03, 1.03)
+            axes.xaxis.set_major_locator(MultipleLocator(0.25))
+        else:
+            layer_axis(axes, layers)
     within = f"within noise of it ({noise_text(best_of_all)})"
     phrases = [
         Line2D([], [], color=_GREY, label="best depth on dev", **_RING),
         Line2D([], [], color=_GREY, label=within, **_PALE),
     ]
-    finish(drawn, curves, phrases=phrases, also=list(references.drawn.values()))
+    finish(drawn, curves, phrases=[*phrases, *references.drawn.values()])
     return drawn.figure
 
 
@@ -253,3 +272,71 @@ def _mark_best(
         means = [curve[depth].mean for depth in run]
         alone = {"marker": "o", "markersize": _BROAD, "markeredgewidth": 0} if len(run) == 1 else {}
         axes.plot([depth / top for depth in run], means, color=style.colour, **_PALE | alone)
+
+
+@styled
+def plot_points(
+    records: Sequence[Record],
+    split: Scored | None = None,
+    *,
+    ax: Given = None,
+    look: Look = PLAIN,
+) -> Figure:
+    """Draw the score of every head and point at every depth, as cells whose colour is the score.
+
+    Args:
+        records: those without a truncated depth, and baselines, are left out.
+        split: whose scores; None is test where all the records have one, else dev.
+        ax: axes of your own, one per panel.
+        look: width, title and font size.
+
+    Raises:
+        UnknownNameError: there is no such split.
+        OptionError: the axes do not fit the panels.
+        RecordError: no record has a depth, a cell would average over more than seeds, or there are
+            too many rows or panels.
+    """
+    held = [r for r in records if r.depth is not None and r.head not in BASELINES]
+    if not held:
+        raise RecordError("no record is of a depth; run `probekit depth` with --point first.")
+    held, split = shown(held, split)
+    panels = split_panels(held, by=["shots"], along=["depth"])
+    rows = [members for panel in panels for members in panel.curves.values()]
+    refuse_many(len(rows), MAX_ROWS, "rows", choice_text(rows))
+    grids = [_grid(panel, split, numbers=len(rows) <= MANY_ROWS) for panel in panels]
+    scores = np.concatenate([grid.values.ravel() for grid in grids])
+    low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
+    metrics = dict.fromkeys(f"{split} {metric_text(panel.metric)}" for panel in panels)
+    return heatmap_figure(
+        grids,
+        [panel.title for panel in panels],
+        ", ".join(metrics),
+        Colours(COLOUR_MAP, Normalize(low, high)),
+        notes=runs_text([cell for row in rows for cell in grouped(row, ["depth"]).values()]),
+        decimals=1,
+        ax=ax,
+        look=look,
+    )
+
+
+def _grid(panel: Panel, split: Scored, *, numbers: bool) -> Grid:
+    """Return the scores of a panel, points in their own order, attention heads by number."""
+    curves = panel.score_curves("depth", split)
+    points = {name: _point(members[0]) for name, members in panel.curves.items()}
+    order = sorted(curves, key=lambda name: (panel.curves[name][0].head, *_sort_key(points[name])))
+    means = [{int(n): cell.mean for n, cell in curves[name].items()} for name in order]
+    alone = len(set(points.values())) == len(points)  # so a point is name enough
+    named = [
+        f"{points[name]}{f' {MARK}' if marks(panel.curves[name]) else ''}" if alone else name
+        for name in order
+    ]
+    return Grid(named, layer_values(means, max(map(max, means))), numbers=numbers)
+
+
+def _point(record: Record) -> ReadPoint:
+    return ReadPoint.parse(record.spec.get("point"))
+
+
+def _sort_key(point: ReadPoint) -> tuple[int, int]:
+    head = -1 if point.attention_head is None else point.attention_head
+    return [*POINTS].index(point.names[-1]), head

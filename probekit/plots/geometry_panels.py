@@ -3,19 +3,16 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.plots.curves import layer_axis
-from probekit.plots.naming import Size, line_length, wrap_words
-from probekit.plots.panels import new_axes
+from probekit.plots.heatmap import COLOUR_MAP
 from probekit.plots.style import (
-    COLOUR_MAP,
     COLUMN_WIDTH,
     PAGE_WIDTH,
     PLAIN,
@@ -23,10 +20,11 @@ from probekit.plots.style import (
     Look,
     fit,
     given_axes,
-    lay_out,
+    new_axes,
     root_figure,
     size_of,
     styled,
+    write_titles,
 )
 from probekit.results.layer_geometry import Change, Geometry, LayerGeometry
 from probekit.results.summaries.wording import model_text
@@ -88,31 +86,31 @@ def plot_geometry(
     given = given_axes(ax, list(draw), look, "choose one of these with panel=")
     width = look.width or COLUMN_WIDTH
     columns = min(len(draw), max(1, int(width / _NARROWEST)), 3)
-    panels = given or new_axes(len(draw), columns, _HEIGHT, Look(width))
+    heights = [_HEIGHT] * -(-len(draw) // columns)
+    panels = given or new_axes(len(draw), columns, width, heights)
     titles = [draw_panel(axes) for axes, draw_panel in zip(panels, draw.values(), strict=True)]
     if not given:
         for axes in panels[:-columns]:
             axes.set_xlabel("")
-    about = f"{model_text(geometry.model)}, {geometry.rows_text}"
-    title = about if look.title is None and len(draw) > 1 else look.title
-    return _settle(panels, titles, title, columns, made=not given)
+    heading = f"{model_text(geometry.model)}, {geometry.rows_text}" if len(draw) > 1 else ""
+    return _settle(panels, titles, look, heading, columns, made=not given)
 
 
 def _settle(
-    panels: Sequence[Axes], titles: Sequence[str], title: str | None, columns: int, *, made: bool
+    panels: Sequence[Axes],
+    titles: Sequence[str],
+    look: Look,
+    heading: str,
+    columns: int,
+    *,
+    made: bool,
 ) -> Figure:
     """Write the titles of panels, and one over all, and give a figure made here its height."""
-    figure = root_figure(panels[0])
-    alone = len(panels) == 1
-    if alone and title is not None:
-        titles = [title]
-    elif title and made:
-        figure.suptitle(wrap_words(title, line_length(figure.get_figwidth())))
-    lay_out(figure)
-    size: Size = "axes.titlesize" if alone else "ytick.labelsize"
-    for axes, text in zip(panels, titles, strict=True):
-        lines = wrap_words(text, line_length(size_of(axes), size))
-        axes.set_title(lines, fontsize=rcParams[size])
+    figure, alone = root_figure(panels[0]), len(panels) == 1
+    size: Literal["axes.titlesize", "ytick.labelsize"] = (
+        "axes.titlesize" if alone else "ytick.labelsize"
+    )
+    write_titles(panels, titles, look, made=made, heading=heading, size=size)
     if made:
         height = max(_HEIGHT if alone else 0.0, _FLATTEST * size_of(panels[-1]))
         fit(figure, panels[::columns], height * len(panels[::columns]), "height")
@@ -185,7 +183,7 @@ def plot_change(change: Change, *, ax: Given = None, look: Look = PLAIN) -> Figu
     """
     titles = [_CHANGE, _CKA]
     given = given_axes(ax, titles, look, "give two")
-    panels = given or new_axes(2, 2, _HEIGHT, Look(look.width or PAGE_WIDTH))
+    panels = given or new_axes(2, 2, look.width or PAGE_WIDTH, [_HEIGHT])
     numbers = [layer.layer for layer in change.layers]
     changes = _gaps([layer.change for layer in change.layers])
     deviations = _gaps([layer.deviation for layer in change.layers])
@@ -194,5 +192,4 @@ def plot_change(change: Change, *, ax: Given = None, look: Look = PLAIN) -> Figu
     panels[0].fill_between(numbers, low, changes + deviations, **_SHADE)
     panels[0].set_ylim(bottom=0)
     _draw_line(panels[1], numbers, [layer.cka for layer in change.layers])
-    title = change.title if look.title is None else look.title
-    return _settle(panels, titles, title, 2, made=not given)
+    return _settle(panels, titles, look, change.title, 2, made=not given)

@@ -1,35 +1,36 @@
 """Figures of heatmaps: cells of equal size with their numbers, titles, and one colour bar below."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
-from matplotlib.colorbar import Colorbar
-from matplotlib.colors import Normalize
+from matplotlib.colors import AsinhNorm, FuncNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from probekit.base.layers import Value, by_point, is_joined
-from probekit.plots.naming import line_length, wrap_phrases, wrap_words
 from probekit.plots.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
     PLAIN,
-    Colours,
     Given,
     Look,
     fit,
     given_axes,
     lay_out,
-    new_figure,
+    line_length,
+    new_axes,
     note_mark,
     root_figure,
     size_of,
+    wrap,
+    write_titles,
 )
 
 MAX_ROWS = 120
@@ -37,6 +38,15 @@ MAX_ROWS = 120
 
 MANY_ROWS = 14
 """Rows beyond which they are low and have no numbers."""
+
+COLOUR_MAP = "magma_r"
+"""Perceptually uniform, and light to dark without a turn, so it survives a greyscale printer."""
+
+DIVERGING = "RdBu_r"
+"""White in the middle; red and blue are told apart by all kinds of colour vision."""
+
+_MOST = 16.0  # times an equal part, from which on all have the darkest red
+_SHORT = 4  # times the linear part of a scale: up to there, all of it is linear
 
 _CELL = 3.25  # preferred width of a cell; this and all heights below are in ems
 _LINE = 1.2  # height of a line of a row's name
@@ -52,6 +62,74 @@ _ABSENT: dict[str, Any] = {
     "hatch": "//////",
     "linewidth": 0.0,
 }
+
+
+@dataclass(frozen=True)
+class Colours:
+    """How values become colours.
+
+    Attributes:
+        map: name of matplotlib's colour map.
+        norm: of all heatmaps of a figure.
+        ticks: values that the colour bar names, with their texts; matplotlib's own if empty.
+        ends: of the bar, where its ticks are named.
+        extend: whether values may lie beyond the end of the bar.
+        said: what the bar says of them beside what the values are.
+    """
+
+    map: str
+    norm: Normalize
+    ticks: Mapping[float, str] = field(default_factory=dict)
+    ends: tuple[float, float] = (0.0, 1.0)
+    extend: Literal["neither", "max"] = "neither"
+    said: str = ""
+
+
+def lift_colours(values: np.ndarray) -> Colours:
+    """Return colours of multiples of an equal part: white is 1, red is more, blue is less.
+
+    None is as far from 1 as the double; from there on colours go by powers, up to 16 times.
+
+    Args:
+        values: all that are drawn, NaN where there is none.
+    """
+    low, most = min(0.0, float(np.nanmin(values))), float(np.nanmax(values))
+    high = float(np.clip(2 ** math.ceil(math.log2(max(most, 1.0)) - 1e-9), 2.0, _MOST))
+    reach = max(high - 1, 1 - low)
+    ticks = {0.0: "0", 0.5: "1/2"} | {2.0**n: f"{2**n}" for n in range(int(math.log2(high)) + 1)}
+    extend: Literal["neither", "max"] = "max" if most > high else "neither"
+    norm = FuncNorm((_above_one, _one_plus), 1 - reach, 1 + reach)
+    return Colours(DIVERGING, norm, ticks, (low, high), extend)
+
+
+def _above_one(values: np.ndarray) -> np.ndarray:
+    return np.asarray(np.arcsinh(values - 1.0))
+
+
+def _one_plus(places: np.ndarray) -> np.ndarray:
+    return np.asarray(1.0 + np.sinh(places))
+
+
+def signed_colours(values: np.ndarray, *, linear: float | None = None) -> Colours:
+    """Return colours of what may be negative: white is 0, both sides reach equally far.
+
+    Args:
+        values: all that are drawn, NaN where there is none.
+        linear: up to where colours are linear, and by powers from there, so that small values show
+            beside large ones; all of them are if None, or if it reaches far enough.
+    """
+    reach = reach_of(values)
+    if linear is None or reach <= _SHORT * linear:
+        return Colours(DIVERGING, Normalize(-reach, reach))
+    said = f"; colours: linear to \u00b1{linear:.2g}, then by powers"
+    ticks = {value: f"{value:.2g}" for value in (-reach, -linear, 0.0, linear, reach)}
+    norm = AsinhNorm(linear, -reach, reach)
+    return Colours(DIVERGING, norm, ticks, (-reach, reach), said=said)
+
+
+def reach_of(values: np.ndarray) -> float:
+    """Return the largest size of any value; 1 if all are 0."""
+    return float(np.nanmax(np.abs(values))) or 1.0
 
 
 @dataclass(frozen=True)
@@ -121,7 +199,7 @@ def layer_values(rows: Collection[Mapping[int, float]], top: int) -> np.ndarray:
     return values
 
 
-def draw_cells(axes: Axes, grid: Grid, colours: Colours, norm: Normalize) -> QuadMesh:
+def draw_cells(axes: Axes, grid: Grid, colours: Colours) -> QuadMesh:
     """Draw the cells from the top down, with names of rows and columns; hatch layers not read."""
     edges = np.concatenate([[0.0], np.cumsum(grid.row_heights)])
     columns = np.arange(grid.values.shape[1] + 1) - 0.5
@@ -133,7 +211,7 @@ def draw_cells(axes: Axes, grid: Grid, colours: Colours, norm: Normalize) -> Qua
         edges,
         np.ma.masked_invalid(grid.values),
         cmap=colours.map,
-        norm=norm,
+        norm=colours.norm,
         edgecolors=_GRID if grid.classes else "white",
         linewidth=0.6,
     )
@@ -247,59 +325,35 @@ def heatmap_figure(
     Raises:
         OptionError: the axes do not fit the heatmaps.
     """
-    if look.title is not None and len(grids) == 1:
-        titles, heading = [look.title], ""
-    elif look.title:
-        heading = look.title
     given = given_axes(ax, titles, look)
-    panels = given or _new_axes(grids, columns, look)
-    figure, norm = root_figure(panels[0]), colours.norm()
-    meshes = [
-        draw_cells(axes, grid, colours, norm) for axes, grid in zip(panels, grids, strict=True)
+    heights = [
+        max(grid.height for grid in grids[n : n + columns]) for n in range(0, len(grids), columns)
     ]
+    panels = given or new_axes(len(grids), columns, look.width or PAGE_WIDTH, heights)
+    figure = root_figure(panels[0])
+    meshes = [draw_cells(axes, grid, colours) for axes, grid in zip(panels, grids, strict=True)]
     bar = figure.colorbar(
         meshes[0], ax=panels, location="bottom", pad=0.02, aspect=_THIN, extend=colours.extend
     )
-    _name_ticks(bar, colours)
+    bar.ax.spines[:].set_visible(False)
+    if colours.ticks:
+        bar.ax.set_xlim(*colours.ends)
+        bar.ax.set_xticks(list(colours.ticks), list(colours.ticks.values()))
+        bar.ax.minorticks_off()
     if not any(grid.classes for grid in grids):  # layers run along all of them
         gaps = "; hatched: not read" if any(grid.has_gaps for grid in grids) else ""
         panels[-1].set_xlabel(f"layer (0 = emb{gaps})")
     if not given and look.width is None:
         fit(figure, panels[:columns], columns * max(grid.width for grid in grids), "width")
         figure.set_figwidth(min(PAGE_WIDTH, max(COLUMN_WIDTH, figure.get_figwidth())))
-    lay_out(figure)
-    for axes, title in zip(panels, titles, strict=True):
-        axes.set_title(wrap_phrases(title, line_length(size_of(axes))))
-        axes.set_xlabel(wrap_words(axes.get_xlabel(), line_length(size_of(axes))))
-    lines = (wrap_words(text, line_length(size_of(bar.ax))) for text in (label, notes) if text)
+    write_titles(panels, titles, look, made=not given, heading=heading)
+    for axes in panels:
+        axes.set_xlabel(wrap(axes.get_xlabel(), line_length(size_of(axes))))
+    lines = (wrap(text, line_length(size_of(bar.ax))) for text in (label, notes) if text)
     bar.set_label("\n".join(lines))
     if not given:
-        if heading:
-            figure.suptitle(wrap_phrases(heading, line_length(figure.get_figwidth())))
-        fit(figure, panels[::columns], sum(_stacked_heights(grids, columns)), "height")
+        fit(figure, panels[::columns], sum(heights), "height")
     lay_out(figure)
     for axes, grid, mesh in zip(panels, grids, meshes, strict=True):
         print_values(axes, grid, mesh, decimals)
     return figure
-
-
-def _stacked_heights(grids: Sequence[Grid], columns: int) -> list[float]:
-    """Return the height of each row of heatmaps, of which some stand beside each other, inches."""
-    heights = [grid.height for grid in grids]
-    return [max(heights[n : n + columns]) for n in range(0, len(heights), columns)]
-
-
-def _new_axes(grids: Sequence[Grid], columns: int, look: Look) -> list[Axes]:
-    """Return the axes of a new figure."""
-    heights = _stacked_heights(grids, columns)
-    figure = new_figure(look.width or PAGE_WIDTH, sum(heights))
-    places = figure.add_gridspec(len(heights), columns, height_ratios=heights)
-    return [figure.add_subplot(places[divmod(n, columns)]) for n in range(len(grids))]
-
-
-def _name_ticks(bar: Colorbar, colours: Colours) -> None:
-    bar.ax.spines[:].set_visible(False)
-    if colours.ticks:
-        bar.ax.set_xlim(*colours.ends)
-        bar.ax.set_xticks(list(colours.ticks), list(colours.ticks.values()))
-        bar.ax.minorticks_off()

@@ -9,11 +9,11 @@ from statistics import fmean
 from typing import Literal
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
-from probekit.plots.curves import decade_axis, draw_band
+from probekit.plots.curves import draw_band
 from probekit.plots.panels import Panel, finish, panel_figure, split_panels
 from probekit.plots.style import PLAIN, Given, Look, styled
 from probekit.results.record import Record
@@ -84,7 +84,9 @@ def plot_learning(
             draw_band(axes, curve, style, panel.scale, order, count, troubles)
         axes.set_xlabel(_AXIS_TEXT[along])
         if along == "seconds":
-            decade_axis(axes)
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axes.xaxis.set_minor_formatter(NullFormatter())
         else:
             axes.set_xlim(left=0)
             axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 2.5, 5, 10]))

@@ -1,11 +1,9 @@
-"""Words of figures: names of rows, titles and labels in lines that fit, and what runs lack."""
+"""Words of figures: names of rows, titles, and what runs lack."""
 
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from matplotlib import rcParams
-
+from probekit.plots.style import wrap
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import MARK, marks
 from probekit.results.summaries.grouping import option_of, series, varying
@@ -19,10 +17,6 @@ from probekit.results.summaries.wording import (
 
 NAME_WIDTH = 28
 """Characters of a row's name before it is wrapped."""
-
-_EM = 0.55  # width of a character, ems: more than most are, less than a capital
-Size = Literal["axes.titlesize", "legend.fontsize", "xtick.labelsize", "ytick.labelsize"]
-"""The setting of matplotlib that says how large a text is."""
 
 _NO_CHOICE = ("layers", "options", "rates", "entry", "texts", "labels_fingerprint")
 """Options that nobody would choose by."""
@@ -45,7 +39,7 @@ def rows(
     by_name = {}
     for name, group in series(records, lead=[lead]).items():
         more = detail(group) if detail else ""
-        text = wrap_phrases(f"{name} ({more})" if more else name, NAME_WIDTH)
+        text = wrap(f"{name} ({more})" if more else name, NAME_WIDTH)
         by_name[text + (f" {MARK}" if marks(group) else "")] = group
     return by_name
 
@@ -115,30 +109,3 @@ def diverged_text(records: Sequence[Record]) -> str:
     """Return ``; 1 of 5 runs diverged``, or nothing if none did."""
     diverged = sum(record.diverged for record in records)
     return f"; {diverged} of {len(records)} runs diverged" if diverged else ""
-
-
-def line_length(width: float, size: Size = "axes.titlesize") -> int:
-    """Return how many characters of a text about fill a width.
-
-    Args:
-        width: inches.
-        size: of the text.
-    """
-    return max(4, int(width * 72 / (_EM * float(rcParams[size]))))
-
-
-def wrap_phrases(text: str, characters: int) -> str:
-    """Return text in lines of at most ``characters``, broken after a comma if possible.
-
-    A phrase that is longer than a line is broken between its words.
-    """
-    phrases = " ".join(text.split()).split(", ")
-    glued = ", ".join(p.replace(" ", "\xa0") if len(p) < characters else p for p in phrases)
-    return wrap_words(glued, characters).replace("\xa0", " ")
-
-
-def wrap_words(text: str, characters: int) -> str:
-    """Return text in lines that end between words; an asterisk stays with what it stands for."""
-    glued = text.replace(f"{MARK} ", f"{MARK}\xa0")
-    lines = textwrap.fill(glued, characters, break_on_hyphens=False)
-    return lines.replace(f"{MARK}\xa0", f"{MARK} ")

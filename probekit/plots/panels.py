@@ -10,15 +10,7 @@ from matplotlib.lines import Line2D
 from probekit.base.registry import choose
 from probekit.metrics import Scale, scale_of
 from probekit.plots.curves import CurveStyle, curve_styles, score_axis
-from probekit.plots.naming import (
-    choice_text,
-    diverged_text,
-    line_length,
-    one_last_name,
-    title_text,
-    wrap_phrases,
-    wrap_words,
-)
+from probekit.plots.naming import choice_text, diverged_text, one_last_name, title_text
 from probekit.plots.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
@@ -27,11 +19,13 @@ from probekit.plots.style import (
     Look,
     fit,
     given_axes,
-    lay_out,
-    new_figure,
+    line_length,
+    new_axes,
     refuse_many,
     root_figure,
     size_of,
+    wrap,
+    write_titles,
 )
 from probekit.results.comparison.mean_scores import score_curve
 from probekit.results.record import Record
@@ -106,7 +100,7 @@ class PanelFigure:
     figure: Figure
     panels: Sequence[tuple[Axes, Panel]]
     styles: Mapping[str, CurveStyle]
-    titles: Sequence[str]
+    look: Look
     made: bool
     columns: int
     height: float
@@ -187,32 +181,19 @@ def panel_figure(
     """
     curves = {name: members for panel in panels for name, members in panel.curves.items()}
     styles = curve_styles(list(curves), choice_text(curves.values()))
-    titles = [panel.title for panel in panels]
-    given = given_axes(ax, titles, look)
+    given = given_axes(ax, [panel.title for panel in panels], look)
     most = max(1, int((look.width or PAGE_WIDTH) / _NARROWEST))
     columns = 2 if len(panels) in (2, 4) and most >= 2 else min(len(panels), most)
     columns = 1 if given else columns
-    grid = given or new_axes(len(panels), columns, height, look)
+    width = look.width or (COLUMN_WIDTH if columns == 1 else PAGE_WIDTH)
+    grid = given or new_axes(len(panels), columns, width, [height] * -(-len(panels) // columns))
     for index, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
         label = labels[index] if labels else f"{split} {metric_text(panel.metric)}"
         axes.grid(axis="y")
         if not index % columns or label != grid[index - 1].get_ylabel():
             axes.set_ylabel(label)
-    figure = root_figure(grid[0])
-    if look.title is not None and len(panels) == 1:
-        titles = [look.title]
-    elif look.title and not given:
-        figure.suptitle(wrap_phrases(look.title, line_length(figure.get_figwidth())))
     placed = list(zip(grid, panels, strict=True))
-    return PanelFigure(figure, placed, styles, titles, not given, columns, height)
-
-
-def new_axes(count: int, columns: int, height: float, look: Look) -> list[Axes]:
-    """Return the axes of a new figure, row by row."""
-    rows = -(-count // columns)
-    figure = new_figure(look.width or (COLUMN_WIDTH if columns == 1 else PAGE_WIDTH), rows * height)
-    places = figure.add_gridspec(rows, columns)
-    return [figure.add_subplot(places[divmod(n, columns)]) for n in range(count)]
+    return PanelFigure(root_figure(grid[0]), placed, styles, look, not given, columns, height)
 
 
 def share_scores(drawn: PanelFigure, curves: Sequence[Curves] = ()) -> None:
@@ -241,7 +222,6 @@ def finish(
     connected: bool = True,
     shared: bool = True,
     phrases: Sequence[Line2D] = (),
-    also: Sequence[Line2D] = (),
 ) -> None:
     """Write titles and one legend, which says what a point and its interval are.
 
@@ -251,7 +231,6 @@ def finish(
         connected: whether lines connect the points.
         shared: whether the points are scores along y axes that panels of one metric share.
         phrases: entries of the legend after those of the curves; what hollow markers mean follows.
-        also: entries after that.
     """
     if shared:
         share_scores(drawn, curves)
@@ -264,8 +243,8 @@ def finish(
     text = interval_text(
         points, "mean and " * any(point.n > 1 for point in points) + "95 % interval"
     )
-    explained = [*phrases, *hollow_entries(drawn.records), *also]
-    explain(drawn, entries, explained, text + diverged_text(drawn.records), connected=connected)
+    phrases = [*phrases, *hollow_entries(drawn.records)]
+    explain(drawn, entries, phrases, text + diverged_text(drawn.records), connected=connected)
 
 
 def hollow_entries(records: Sequence[Record]) -> list[Line2D]:
@@ -294,10 +273,8 @@ def explain(
         title: what a point is.
         connected: whether the samples are lines.
     """
-    lay_out(drawn.figure)
-    places = [axes for axes, _ in drawn.panels]
-    for axes, text in zip(places, drawn.titles, strict=True):
-        axes.set_title(wrap_phrases(text, line_length(size_of(axes))))
+    places, titles = [axes for axes, _ in drawn.panels], [panel.title for _, panel in drawn.panels]
+    write_titles(places, titles, drawn.look, made=drawn.made)
     where = drawn.figure if drawn.made else places[0]
     put_legend(where, curves, phrases, title, connected=connected)
     if drawn.made:
@@ -331,12 +308,12 @@ def put_legend(
     longest = max([len(str(entry.get_label())) for entry in curves] + [_PHRASE] * bool(phrases))
     columns = max(1, min(len(handles), room // (longest + sample)))
     for handle in handles:
-        handle.set_label(wrap_words(str(handle.get_label()), max(8, room // columns - sample)))
+        handle.set_label(wrap(str(handle.get_label()), max(8, room // columns - sample)))
     legend = where.legend(
         handles=handles,
         loc="best" if inside else "outside lower center",
         ncols=columns,
-        title=wrap_words(title, room),
+        title=wrap(title, room),
         frameon=inside,
         handlelength=3.2 if connected else 1.0,
         columnspacing=1.2,

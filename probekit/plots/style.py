@@ -1,26 +1,43 @@
-"""Figures as such: their look, colours, size and layout, and how they are written."""
+"""Figures as such: their look, size, layout, text and fonts, and how they are written.
 
+Letters that DejaVu Sans lacks come from what is installed, or are named.
+"""
+
+import contextlib
 import io
-import math
+import logging
+import textwrap
+import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial, wraps
+from dataclasses import dataclass
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
 import matplotlib
-import numpy as np
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import AsinhNorm, FuncNorm, Normalize
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, findSystemFonts, fontManager
+from matplotlib.ft2font import FT2Font
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Text
 
+from probekit.base.notices import warn_once
 from probekit.base.registry import PathName
 from probekit.base.replacing import replacing
 from probekit.errors import OptionError, RecordError, StorageError
-from probekit.plots.fonts import MISSING_GLYPH, USUAL, give_fonts, name_missing
+from probekit.results.summaries.diagnosis import MARK
+
+logger = logging.getLogger(__name__)
+
+USUAL = "DejaVu Sans"
+"""Comes with matplotlib: the same figure on every machine, wherever it has the letters."""
+
+MISSING_GLYPH = "Glyph .* missing from font"
+"""How matplotlib's warnings begin, in place of which `name_missing` says it."""
 
 COLUMN_WIDTH = 3.35
 """Width of a one-column figure, in inches (85 mm)."""
@@ -64,6 +81,7 @@ FORMATS: dict[str, dict[str, Any]] = {
 }
 """File name endings, and the options that they are written with: no dates, no versions."""
 
+_EM = 0.55  # width of a character, ems: more than most are, less than a capital
 _UNSETTLED = 8.0  # inches of height around the panels, until what stands there has been laid out
 
 
@@ -115,7 +133,7 @@ def note_mark(
     corner: tuple[float, float] | None = None,
 ) -> None:
     """Note a `Mark`, unless it stands in a figure of the caller's own."""
-    figure = axes.get_figure(root=True)
+    figure = root_figure(axes)
     if isinstance(figure, Drawing):
         figure.marks.append(Mark(axes, x, y, values, corner))
 
@@ -135,6 +153,13 @@ def new_figure(width: float, panels: float) -> Figure:
         panels: height of all panels below each other, inches.
     """
     return Drawing(width, panels + _UNSETTLED)
+
+
+def new_axes(count: int, columns: int, width: float, heights: Sequence[float]) -> list[Axes]:
+    """Return the axes of a new figure, row by row; ``heights`` are those of the rows, inches."""
+    figure = new_figure(width, sum(heights))
+    places = figure.add_gridspec(len(heights), columns, height_ratios=heights)
+    return [figure.add_subplot(places[divmod(n, columns)]) for n in range(count)]
 
 
 def lay_out(figure: Figure) -> None:
@@ -165,12 +190,61 @@ def fit(
         figure.set_figheight(figure.get_figheight() + difference)
 
 
-def refuse_many(
-    count: int, most: int, things: str, remedy: str, *, within: str = "one figure"
+def wrap(text: str, characters: int) -> str:
+    """Return text in lines of at most ``characters``, broken after a comma if possible.
+
+    A phrase that is longer than a line is broken between its words; an asterisk stays with what it
+    stands for.
+    """
+    phrases = text.replace("\n", " ").replace(f"{MARK} ", f"{MARK}\xa0").split(", ")
+    glued = ", ".join(p.replace(" ", "\xa0") if len(p) < characters else p for p in phrases)
+    return textwrap.fill(glued, characters, break_on_hyphens=False).replace("\xa0", " ")
+
+
+Size = Literal["axes.titlesize", "legend.fontsize", "ytick.labelsize"]
+"""The setting of matplotlib that says how large a text is."""
+
+
+def line_length(width: float, size: Size = "axes.titlesize") -> int:
+    """Return how many characters of a text about fill a width in inches."""
+    return max(4, int(width * 72 / (_EM * float(rcParams[size]))))
+
+
+def write_titles(
+    panels: Sequence[Axes],
+    titles: Sequence[str],
+    look: "Look",
+    *,
+    made: bool,
+    heading: str = "",
+    size: Size = "axes.titlesize",
 ) -> None:
+    """Write a title above each panel, in lines that fit, and lay the figure out.
+
+    Args:
+        panels: axes.
+        titles: one for each.
+        look: whose title stands in place of the only one, or of ``heading``.
+        made: whether the figure was made here, so that there is a place above several panels.
+        heading: above all of them.
+        size: of the panels' titles.
+    """
+    figure = root_figure(panels[0])
+    if look.title is not None:
+        titles, heading = ([look.title], "") if len(panels) == 1 else (titles, look.title)
+    if heading and made:
+        figure.suptitle(wrap(heading, line_length(figure.get_figwidth())))
+    lay_out(figure)
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_title(wrap(title, line_length(size_of(axes), size)), fontsize=rcParams[size])
+
+
+def refuse_many(count: int, most: int, things: str, remedy: str) -> None:
     """Raise RecordError, with what to do, if there are more things than a figure has room for."""
     if count > most:
-        raise RecordError(f"{count} {things} are too many for {within} (at most {most}); {remedy}.")
+        raise RecordError(
+            f"{count} {things} are too many for one figure (at most {most}); {remedy}."
+        )
 
 
 def check_format(path: Path) -> str:
@@ -232,7 +306,7 @@ class Look:
     Attributes:
         width: of the whole figure, inches; None is one column (3.35) or a page (6.9), by content.
         title: stands in place of a single panel's title, or above several panels; an empty one
-            leaves a single panel without a title.
+            leaves that out.
         font_size: of titles and labels, points (8 if None); other texts are scaled with it.
 
     Raises:
@@ -320,81 +394,70 @@ def given_axes(ax: Given, titles: Sequence[str], look: Look, fewer: str = _FEWER
     return axes
 
 
-COLOUR_MAP = "magma_r"
-"""Perceptually uniform, and light to dark without a turn, so it survives a greyscale printer."""
-
-DIVERGING = "RdBu_r"
-"""White in the middle; red and blue are told apart by all kinds of colour vision."""
-
-_MOST = 16.0  # times an equal part, from which on all have the darkest red
-_SHORT = 4  # times the linear part of a scale: up to there, all of it is linear
+_NAMED = 12  # letters that a message names
 
 
-@dataclass(frozen=True)
-class Colours:
-    """How values become colours.
+def give_fonts(figure: Figure) -> set[str]:
+    """Let texts fall back on installed fonts; return the letters that none of these has."""
+    missing: set[str] = set()
+    for text in figure.findobj(Text):
+        families = {letter: _family_with(letter) for letter in filter(_is_drawn, text.get_text())}
+        missing.update(letter for letter, family in families.items() if family is None)
+        if families:
+            fallback = filter(None, (families[letter] for letter in sorted(families)))
+            text.set_fontfamily([*dict.fromkeys([*text.get_fontfamily(), *fallback])])
+    return missing
 
-    Attributes:
-        map: name of matplotlib's colour map.
-        norm: makes the norm, one per figure.
-        ticks: values that the colour bar names, with their texts; matplotlib's own if empty.
-        ends: of the bar, where its ticks are named.
-        extend: whether values may lie beyond the end of the bar.
-        said: what the bar says of them beside what the values are.
+
+def name_missing(letters: set[str]) -> None:
+    """Say once which letters no installed font has, and where to get one."""
+    if letters:
+        named = " ".join(sorted(letters)[:_NAMED]) + " ..." * (len(letters) > _NAMED)
+        warn_once(
+            logger,
+            "No installed font has %s: the figure shows boxes. Install the Noto font of that "
+            "script (fonts.google.com/noto) and draw it again; an .svg file needs no font here.",
+            named,
+        )
+
+
+def _is_drawn(letter: str) -> bool:
+    return not letter.isascii() and unicodedata.category(letter) not in ("Cc", "Cf", "Cs")
+
+
+@cache
+def _family_with(letter: str) -> str | None:
+    """Return the first installed family that has a letter, or None."""
+    if ord(letter) in _letters(findfont(USUAL)):
+        return USUAL
+    return next((family for family, path in _installed() if ord(letter) in _letters(path)), None)
+
+
+@cache
+def _letters(path: str) -> frozenset[int]:
+    """Return the letters of a font; none of a file that was removed since, or is damaged."""
+    try:
+        return frozenset(FT2Font(path).get_charmap())
+    except (OSError, RuntimeError):
+        return frozenset()
+
+
+@cache
+def _installed() -> list[tuple[str, str]]:
+    """Return installed families with a file of each: Noto's sans-serif, then all others.
+
+    Matplotlib keeps a list of fonts; what was installed since is added to it. Neither colour fonts
+    serve, whose outlines are empty, nor the one that has a box for every letter.
     """
-
-    map: str
-    norm: Callable[[], Normalize]
-    ticks: Mapping[float, str] = field(default_factory=dict)
-    ends: tuple[float, float] = (0.0, 1.0)
-    extend: Literal["neither", "max"] = "neither"
-    said: str = ""
-
-
-def lift_colours(values: np.ndarray) -> Colours:
-    """Return colours of multiples of an equal part: white is 1, red is more, blue is less.
-
-    None is as far from 1 as the double; from there on colours go by powers, up to 16 times.
-
-    Args:
-        values: all that are drawn, NaN where there is none.
-    """
-    low, most = min(0.0, float(np.nanmin(values))), float(np.nanmax(values))
-    high = float(np.clip(2 ** math.ceil(math.log2(max(most, 1.0)) - 1e-9), 2.0, _MOST))
-    reach = max(high - 1, 1 - low)
-    ticks = {0.0: "0", 0.5: "1/2"} | {2.0**n: f"{2**n}" for n in range(int(math.log2(high)) + 1)}
-    extend: Literal["neither", "max"] = "max" if most > high else "neither"
-    bend = (_above_one, _one_plus)
-    return Colours(
-        DIVERGING, lambda: FuncNorm(bend, 1 - reach, 1 + reach), ticks, (low, high), extend
-    )
-
-
-def _above_one(values: np.ndarray) -> np.ndarray:
-    return np.asarray(np.arcsinh(values - 1.0))
-
-
-def _one_plus(places: np.ndarray) -> np.ndarray:
-    return np.asarray(1.0 + np.sinh(places))
-
-
-def signed_colours(values: np.ndarray, *, linear: float | None = None) -> Colours:
-    """Return colours of what may be negative: white is 0, both sides reach equally far.
-
-    Args:
-        values: all that are drawn, NaN where there is none.
-        linear: up to where colours are linear, and by powers from there, so that small values show
-            beside large ones; all of them are if None, or if it reaches far enough.
-    """
-    reach = reach_of(values)
-    if linear is None or reach <= _SHORT * linear:
-        return Colours(DIVERGING, partial(Normalize, -reach, reach))
-    said = f"; colours: linear to \u00b1{linear:.2g}, then by powers"
-    ticks = {value: f"{value:.2g}" for value in (-reach, -linear, 0.0, linear, reach)}
-    norm = partial(AsinhNorm, linear, -reach, reach)
-    return Colours(DIVERGING, norm, ticks, (-reach, reach), said=said)
-
-
-def reach_of(values: np.ndarray) -> float:
-    """Return the largest size of any value; 1 if all are 0."""
-    return float(np.nanmax(np.abs(values))) or 1.0
+    listed = {font.fname for font in fontManager.ttflist}
+    for path in sorted(set(findSystemFonts()) - listed):
+        with contextlib.suppress(OSError, RuntimeError):  # of bitmaps, or damaged
+            fontManager.addfont(path)
+    files = {font.name: font.fname for font in fontManager.ttflist if font.style == "normal"}
+    # of several forms of a Chinese letter the simplified one
+    order = {name: (name[:9] != "Noto Sans", not name.endswith(" SC"), name) for name in files}
+    return [
+        (name, files[name])
+        for name in sorted(files, key=order.__getitem__)
+        if "Color" not in name and "Last Resort" not in name
+    ]

@@ -18,22 +18,16 @@ from probekit.plots import naming
 from probekit.plots.heatmap import (
     MANY_ROWS,
     MAX_ROWS,
+    Colours,
     Grid,
     heatmap_figure,
     layer_values,
-    rows_by_point,
-)
-from probekit.plots.style import (
-    PLAIN,
-    Colours,
-    Given,
-    Look,
     lift_colours,
     reach_of,
-    refuse_many,
+    rows_by_point,
     signed_colours,
-    styled,
 )
+from probekit.plots.style import PLAIN, Given, Look, refuse_many, styled
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import BASELINES, grouped, varying
 from probekit.results.summaries.layer_measures import (

@@ -8,7 +8,7 @@ from fontTools.pens.ttGlyphPen import TTGlyphPen
 from matplotlib.figure import Figure
 
 from probekit import plot_weights, save_figure
-from probekit.plots import fonts
+from probekit.plots import style
 from tests.plots.samples import row_names, sample_records
 
 LETTERS = "\u65b0\u805e"  # which none of the fonts has that come with matplotlib
@@ -17,11 +17,11 @@ LETTERS = "\u65b0\u805e"  # which none of the fonts has that come with matplotli
 @pytest.fixture(autouse=True)
 def no_fonts(monkeypatch, tmp_path):
     """No font is installed, and none has been looked for."""
-    for cached in (fonts._family_with, fonts._installed):
+    for cached in (style._family_with, style._installed):
         cached.cache_clear()
-    monkeypatch.setattr(fonts, "findSystemFonts", lambda: [])
-    monkeypatch.setattr(fonts.fontManager, "ttflist", list(fonts.fontManager.ttflist))
-    fonts.warn_once.__globals__["_give"].cache_clear()
+    monkeypatch.setattr(style, "findSystemFonts", lambda: [])
+    monkeypatch.setattr(style.fontManager, "ttflist", list(style.fontManager.ttflist))
+    style.warn_once.__globals__["_give"].cache_clear()
 
 
 def install(monkeypatch, path, letters):
@@ -41,7 +41,7 @@ def install(monkeypatch, path, letters):
     builder.setupOS2()
     builder.setupPost()
     builder.save(path)
-    monkeypatch.setattr(fonts, "findSystemFonts", lambda: [str(path)])
+    monkeypatch.setattr(style, "findSystemFonts", lambda: [str(path)])
 
 
 def records_of(task):
@@ -53,8 +53,8 @@ def test_an_installed_font_draws_what_the_usual_one_lacks(monkeypatch, tmp_path,
     install(monkeypatch, tmp_path / "Boxes.ttf", LETTERS)
     figure = plot_weights(records_of(LETTERS))
     (label,) = (text for text in figure.axes[0].get_yticklabels() if LETTERS in text.get_text())
-    assert label.get_fontfamily() == [fonts.USUAL, "sans-serif", "Boxes"]
-    assert figure.axes[0].xaxis.label.get_fontfamily() == [fonts.USUAL, "sans-serif"]
+    assert label.get_fontfamily() == [style.USUAL, "sans-serif", "Boxes"]
+    assert figure.axes[0].xaxis.label.get_fontfamily() == [style.USUAL, "sans-serif"]
     figure.axes[0].set_title(LETTERS)  # of the user's, in a font of his own
     save_figure(figure, tmp_path / f"w.{kind}")
     with warnings.catch_warnings(action="error"):

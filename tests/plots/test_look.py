@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 from probekit import Look, plot_depth, plot_fewshot, plot_weights
 from probekit.errors import OptionError
 from probekit.plots import PLOTS
-from probekit.plots.naming import wrap_phrases, wrap_words
-from probekit.plots.style import RC
+from probekit.plots.style import RC, wrap
 from tests.plots.samples import fewshot_records, sample_records
 from tests.plots.test_figures import one_panel
 
@@ -134,8 +133,8 @@ def test_axes_are_axes(ax):
 def test_names_are_broken_between_words_where_they_fit_a_line():
     title = "attention-fusion (mpnet-base, raw), conll, demo-ner"
     for characters in range(18, 50):
-        lines = wrap_phrases(title, characters).splitlines()
+        lines = wrap(title, characters).splitlines()
         assert " ".join(lines) == title and all(len(line) <= characters for line in lines)
         assert not any(line.endswith("-") for line in lines)
-    assert wrap_words("in mpnet-base", 10) == "in\nmpnet-base"
-    assert wrap_words("3 seeds; * not converged", 12) == "3 seeds;\n* not\nconverged"
+    assert wrap("in mpnet-base", 10) == "in\nmpnet-base"
+    assert wrap("3 seeds; * not converged", 12) == "3 seeds;\n* not\nconverged"

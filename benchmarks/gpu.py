@@ -230,7 +230,7 @@ def depth_curve(args: argparse.Namespace, extent: Extent, folder: Path) -> Itera
     y = (sum(layer[:, 0] for layer in layers) / n_layers**0.5 + noise > 0).long()
     there, classes = [layer.to(args.device) for layer in layers], y.to(args.device)
     fitted = layers[: extent.theirs]
-    tolerance = depth_sklearn.equal_tolerance(fitted, y)
+    tolerance, _ = depth_sklearn.equal_tolerance(fitted, y)
     sides = {
         "theirs": timed(lambda: [depth_sklearn.theirs(x, y, tolerance) for x in fitted]),
         "ours": timed(lambda: [depth_sklearn.ours(x, classes) for x in there]),

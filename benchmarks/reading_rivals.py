@@ -12,16 +12,14 @@ chunks in its own shuffled order.
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 from functools import partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import lance
-import litdata
 import numpy as np
 import pyarrow as pa
-import tensorstore
 import torch
 import zarr
 from measure import Claim, alternate, report, timed
@@ -41,6 +39,11 @@ Groups = Sequence[torch.Tensor]
 def main() -> None:
     """Measure and report."""
     args = parser(__doc__).parse_args()
+    try:
+        for package in ("pylance", "litdata", "tensorstore"):
+            version(package)
+    except PackageNotFoundError as error:
+        sys.exit(f"{error}: see the top of {Path(__file__).name}")
     with work_folder(args) as folder:
         report(measure(args, folder), args)
 
@@ -87,6 +90,9 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Claim]:
 
 def in_files(rows: np.ndarray, folder: Path) -> None:
     """Write rows (rows, layers, D) as other packages keep them."""
+    import lance
+    import litdata
+
     layers = {str(n): np.ascontiguousarray(rows[:, n]) for n in range(rows.shape[1])}
     save_file(layers, folder / "rows.safetensors")
     width = rows[0].size
@@ -125,6 +131,8 @@ def read_zarr(folder: Path, groups: Groups) -> None:
 
 def read_tensorstore(folder: Path, groups: Groups) -> None:
     """Read all layers of all rows with tensorstore."""
+    import tensorstore
+
     spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{folder}/"}}
     array = tensorstore.open(spec, read=True).result()
     for group in groups:
@@ -133,6 +141,8 @@ def read_tensorstore(folder: Path, groups: Groups) -> None:
 
 def read_lance(folder: Path, groups: Groups, shape: Sequence[int]) -> None:
     """Read all layers of all rows, each row a list of fixed size."""
+    import lance
+
     data = lance.dataset(folder)
     for group in groups:
         column = data.take(group.numpy())["row"].combine_chunks()
@@ -141,6 +151,8 @@ def read_lance(folder: Path, groups: Groups, shape: Sequence[int]) -> None:
 
 def read_litdata(folder: Path, n_rows: int) -> None:
     """Read all rows once, in the library's own order."""
+    import litdata
+
     loader = litdata.StreamingDataLoader(
         litdata.StreamingDataset(str(folder), shuffle=True), batch_size=BATCH, num_workers=0
     )

@@ -49,6 +49,8 @@ PROGRAMS: Programs = (
     ((37, 38), "finetuning.py", ("--rounds", "3")),
     ((39, 40), "large_text.py", ()),
     ((41,), "larger_than_memory.py", ("--of", "tokens")),
+    ((46,), "solver_rivals.py", ()),
+    ((47,), "reading_rivals.py", ()),
 )
 """The claims that each program measures, its own first, the program, and its arguments."""
 

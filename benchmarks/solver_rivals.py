@@ -12,14 +12,13 @@ older numpy.
 """
 
 import argparse
+import sys
 from functools import partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import adelie
 import numpy as np
 import torch
-from cyanure.estimators import Classifier
 from depth_sklearn import (
     EXCESS,
     STRENGTHS,
@@ -34,9 +33,7 @@ from depth_sklearn import (
     rows_of,
     theirs,
 )
-from glum import GeneralizedLinearRegressor
 from measure import Claim, alternate, report, timed
-from snapml import LogisticRegression
 from subjects import parser, work_folder
 
 N_LAYERS = 3
@@ -48,6 +45,11 @@ MAX_ITER = 10_000
 def main() -> None:
     """Measure and report."""
     args = parser(__doc__).parse_args()
+    try:
+        for package, _ in (*SOFTMAX, *TWO_CLASSES):
+            version(package)
+    except PackageNotFoundError as error:
+        sys.exit(f"{error}: see the top of {Path(__file__).name}")
     with work_folder(args) as folder:
         for subject in SUBJECTS:
             report(measure(subject, args, folder), args)
@@ -60,8 +62,9 @@ def measure(subject: Subject, args: argparse.Namespace, folder: Path) -> list[Cl
     solvers = SOFTMAX | (TWO_CLASSES if y.max() == 1 else {})
     sides = {"ours": timed(lambda: [ours(x, y) for x in layers])}
     tolerances = {}
-    for name, solver in solvers.items():
-        tolerance, excess = tolerances[name] = equal_tolerance(layers, y, solver)
+    for (package, kind), solver in solvers.items():
+        name = f"{package} {version(package)}{kind}"
+        tolerance, _ = tolerances[name] = equal_tolerance(layers, y, solver)
         sides[name] = timed(partial(run, layers, y, tolerance, solver))
     timings = alternate(sides, args.rounds)
     claims = []
@@ -91,6 +94,8 @@ def run(layers: list[torch.Tensor], y: torch.Tensor, tolerance: float, solver: S
 
 def glum(z: np.ndarray, y: np.ndarray, tolerance: float) -> Fits:
     """Fit two classes by iteratively reweighted least squares."""
+    from glum import GeneralizedLinearRegressor
+
     model = GeneralizedLinearRegressor(
         family="binomial", l1_ratio=0, gradient_tol=tolerance, max_iter=MAX_ITER, warm_start=True
     )
@@ -103,6 +108,8 @@ def glum(z: np.ndarray, y: np.ndarray, tolerance: float) -> Fits:
 
 def snapml(z: np.ndarray, y: np.ndarray, tolerance: float) -> Fits:
     """Fit two classes by dual coordinate descent."""
+    from snapml import LogisticRegression
+
     for l2 in STRENGTHS:
         model = LogisticRegression(
             regularizer=len(z) * l2,
@@ -117,6 +124,8 @@ def snapml(z: np.ndarray, y: np.ndarray, tolerance: float) -> Fits:
 
 def cyanure(z: np.ndarray, y: np.ndarray, tolerance: float) -> Fits:
     """Fit by quasi-Newton steps on variance-reduced gradients, as it chooses."""
+    from cyanure.estimators import Classifier
+
     model = Classifier(
         loss="logistic" if y.max() == 1 else "multiclass-logistic",
         tol=tolerance,
@@ -132,9 +141,11 @@ def cyanure(z: np.ndarray, y: np.ndarray, tolerance: float) -> Fits:
 
 def adelie_path(z: np.ndarray, y: np.ndarray, tolerance: float) -> Fits:
     """Fit two classes along its own path of strengths, by block coordinate descent."""
-    state = adelie.grpnet(
+    from adelie import glm, grpnet
+
+    state = grpnet(
         X=np.asfortranarray(z, dtype=np.float64),
-        glm=adelie.glm.binomial(y=y.astype(np.float64)),
+        glm=glm.binomial(y=y.astype(np.float64)),
         alpha=0,
         lmda_path=STRENGTHS,
         early_exit=False,
@@ -145,18 +156,17 @@ def adelie_path(z: np.ndarray, y: np.ndarray, tolerance: float) -> Fits:
     yield from zip(state.betas.toarray()[:, None], state.intercepts[:, None], strict=True)
 
 
-SOFTMAX: dict[str, Solver] = {
-    f"scikit-learn {version('scikit-learn')}, lbfgs": loop,
-    f"scikit-learn {version('scikit-learn')}, newton-cholesky": partial(
-        loop, solver="newton-cholesky"
-    ),
-    f"cyanure {version('cyanure')}": cyanure,
+SOFTMAX: dict[tuple[str, str], Solver] = {
+    ("scikit-learn", ", lbfgs"): loop,
+    ("scikit-learn", ", newton-cholesky"): partial(loop, solver="newton-cholesky"),
+    ("cyanure", ""): cyanure,
 }
-TWO_CLASSES: dict[str, Solver] = {
-    f"glum {version('glum')}": glum,
-    f"snapml {version('snapml')}": snapml,
-    f"adelie {version('adelie')}": adelie_path,
+TWO_CLASSES: dict[tuple[str, str], Solver] = {
+    ("glum", ""): glum,
+    ("snapml", ""): snapml,
+    ("adelie", ""): adelie_path,
 }
+"""Solvers by package and kind."""
 
 
 if __name__ == "__main__":

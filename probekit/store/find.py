@@ -365,8 +365,10 @@ def _why_none(
     if by_name or (wanted.text is not None and of_model):
         hint = f" This text of {task} is not in the cache (a changed text counts as a new one)."
     else:
-        near = _near(f"{slug} {task}", folders)
-        hint = f" The cache holds {near}." if near else ""
+        held = sorted({f"{f.model} {f.task}" for f in folders})
+        near = [other for other in held if other.split()[0] == slug]  # else names much like it
+        near = near or difflib.get_close_matches(f"{slug} {task}", held, n=3, cutoff=0.5)
+        hint = f" The cache holds {', '.join(near)}." if near else ""
     return f"no entry of {model} {task} in {root}.{hint} Type: {command}"
 
 
@@ -408,10 +410,3 @@ def extraction_of(
     words += [*([] if part is None else ["--part", part]), *root_words]
     words += ["--split", split] if split else []
     return shlex.join([*words, *more])
-
-
-def _near(name: str, folders: Sequence[EntryFolder]) -> str:
-    """Return entries of the same model, or else those whose names are much like one's."""
-    held = sorted({f"{f.model} {f.task}" for f in folders})
-    same = [other for other in held if other.split()[0] == name.split()[0]]
-    return ", ".join(same or difflib.get_close_matches(name, held, n=3, cutoff=0.5))

@@ -18,14 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from probekit.base.fingerprint import (
-    CHECKSUM,
-    canonical_json,
-    digest,
-    digest_stream,
-    is_changed,
-    with_checksum,
-)
+from probekit.base import fingerprint
+from probekit.base.fingerprint import canonical_json, digest, with_checksum
 from probekit.base.replacing import is_workshop, matching
 from probekit.errors import EntryError, EntryNotFoundError, OptionError
 from probekit.store.backends import BACKENDS, ChunkPlaces
@@ -34,7 +28,6 @@ from probekit.store.files import walk_files, write_whole
 from probekit.store.json_types import read_object
 from probekit.store.layout import (
     BACKBONE,
-    BUILDING,
     CHECKSUMS,
     DRAFT,
     EXAMPLES,
@@ -65,9 +58,8 @@ _SUMS = "sums.json"
 """In a draft: the checksums of its files."""
 
 _FILES = re.compile(
-    "|".join(map(re.escape, (MANIFEST, EXAMPLES, CHECKSUMS)))
-    + rf"|{BUILDING}/({re.escape(PLAN)}|{re.escape(LAID)}|{UNITS}/\d+\.json"
-    rf"|{SHARDS}/[^/]+\.lock(\.json)?|{DRAFT}/.+)"
+    "|".join(map(re.escape, (MANIFEST, EXAMPLES, CHECKSUMS, PLAN, LAID)))
+    + rf"|{UNITS}/\d+\.json|{SHARDS}/[^/]+\.lock(\.json)?|{DRAFT}/.+"
     + "".join(rf"|{re.escape(one.filename)}(\.new)?{one.inside}" for one in BACKENDS.values())
 )
 """Paths of the files of an entry, whole or not, but those of its model."""
@@ -100,7 +92,7 @@ def read_marks(folder: Path) -> dict[int, UnitMark]:
     with ThreadPoolExecutor(_READERS) as pool:
         objects = list(pool.map(read_object, matching(folder, "*.json")))
     for values in (content or {} for content in objects):
-        if is_changed(values):
+        if fingerprint.is_changed(values):
             continue  # its unit is written again
         try:
             chunks = tuple(ChunkSum(*chunk) for chunk in values["chunks"])
@@ -117,7 +109,7 @@ def unfinished_units(path: Path) -> frozenset[int]:
     Args:
         path: the entry's final folder.
     """
-    return frozenset(read_marks(beside(path, PARTIAL) / BUILDING / UNITS))
+    return frozenset(read_marks(beside(path, PARTIAL) / UNITS))
 
 
 def unfinished_plan(path: Path) -> dict[str, Any] | None:
@@ -126,7 +118,7 @@ def unfinished_plan(path: Path) -> dict[str, Any] | None:
     Args:
         path: the entry's final folder.
     """
-    plan = read_object(beside(path, PARTIAL) / BUILDING / PLAN) or {}
+    plan = read_object(beside(path, PARTIAL) / PLAN) or {}
     try:
         return plan if plan["arrays"] and all(map(ArraySpec.from_json, plan["arrays"])) else None
     except (EntryError, KeyError, TypeError):  # no build, or one torn at its start: begin afresh
@@ -206,7 +198,7 @@ class Draft:
 
     def write(self, partial: Path) -> None:
         """Write it into the folder of an entry under construction, its checksums last."""
-        folder = partial / BUILDING / DRAFT
+        folder = partial / DRAFT
         (folder / BACKBONE).mkdir(parents=True, exist_ok=True)
         for name, data in self.files.items():
             write_whole(folder / BACKBONE / name, data)
@@ -222,7 +214,7 @@ class Draft:
             EntryNotFoundError: none is there.
             EntryError: it is damaged.
         """
-        folder = partial / BUILDING / DRAFT
+        folder = partial / DRAFT
         if not is_drafted(partial):
             raise EntryNotFoundError(
                 f"{partial} was not started by `extract --shard`, so it cannot be finished this "
@@ -237,7 +229,7 @@ class Draft:
 
 def is_drafted(partial: Path) -> bool:
     """Say whether the folder of an entry under construction holds a draft, as it was written."""
-    folder = partial / BUILDING / DRAFT
+    folder = partial / DRAFT
     if (sums := read_object(folder / _SUMS)) is None:
         return False
     whole = sums == with_checksum(_sums(folder))
@@ -249,7 +241,7 @@ def is_drafted(partial: Path) -> bool:
 def _sums(folder: Path) -> dict[str, str]:
     """Return the sha256 of every file of a draft, by its path."""
     names = (str(name) for name in walk_files(folder) if not name.parent.name.startswith("."))
-    return {n: digest_stream([(folder / n).read_bytes()]) for n in names if n != _SUMS}
+    return {n: fingerprint.digest_stream([(folder / n).read_bytes()]) for n in names if n != _SUMS}
 
 
 def note_laid(partial: Path, places: Iterable[ChunkPlaces]) -> None:
@@ -260,7 +252,7 @@ def note_laid(partial: Path, places: Iterable[ChunkPlaces]) -> None:
         places: of all its stored arrays.
     """
     laid = with_checksum(other_files(partial, places))
-    write_whole(partial / BUILDING / LAID, canonical_json(laid).encode())
+    write_whole(partial / LAID, canonical_json(laid).encode())
 
 
 def check_laid(partial: Path, places: Iterable[ChunkPlaces]) -> None:
@@ -269,10 +261,10 @@ def check_laid(partial: Path, places: Iterable[ChunkPlaces]) -> None:
     Raises:
         EntryError: one is not.
     """
-    laid, present = read_object(partial / BUILDING / LAID) or {}, other_files(partial, places)
-    odd = [name for name in laid if name != CHECKSUM and present.get(name) != laid[name]]
-    if is_changed(laid):
-        odd = [f"{BUILDING}/{LAID}"]
+    laid, present = read_object(partial / LAID) or {}, other_files(partial, places)
+    odd = [LAID] if fingerprint.is_changed(laid) else []
+    laid.pop(fingerprint.CHECKSUM, None)
+    odd += [name for name in laid if present.get(name) != laid[name]]
     if odd:
         raise EntryError(
             f"{partial / odd[0]} is damaged: it has changed since it was written. Remove the "

@@ -26,7 +26,7 @@ from probekit.base.registry import PathName, choose
 from probekit.data.pooling import Pooling
 from probekit.errors import EntryError, OptionError, StateRangeError
 from probekit.extraction.compute import LayerStatistics, writer_thread
-from probekit.extraction.maintenance.entry_copy import Destination, EntryCopy, make_entries
+from probekit.extraction.maintenance.entry_copy import EntryCopy, make_entries, place_of
 from probekit.extraction.maintenance.parts import CopiedRows
 from probekit.extraction.plan import lay_out, row_dtypes
 from probekit.extraction.units import Unit, example_row_starts, unit_share
@@ -143,9 +143,9 @@ def plan_conversion(
         extra={**before.extra, "converted_from": before.key},
         files={},
     )
-    to = Destination.of(root, path, manifest.key, overwrite=overwrite, same=True)
+    to = place_of(root, path, manifest.key, overwrite=overwrite, same=True)
     rows = recoded or CopiedRows(source, manifest)
-    return EntryCopy(source, manifest, rows, to, "cache convert")
+    return EntryCopy(source, manifest, rows, to, overwrite, "cache convert")
 
 
 def is_exact(manifest: Manifest) -> bool:

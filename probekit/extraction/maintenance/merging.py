@@ -22,7 +22,6 @@ from probekit.store.entry import Entry, folder_of_key, list_entries
 from probekit.store.files import plain_path, typed_path
 from probekit.store.labels import carry_labels
 from probekit.store.layout import (
-    BUILDING,
     MANIFEST,
     PARTIAL,
     PLAN,
@@ -68,7 +67,7 @@ class Begun:
             entry: its final folder.
         """
         plan, partial = unfinished_plan(entry), beside(entry, PARTIAL)
-        key = "" if plan is None else proven_key(partial / BUILDING / PLAN, partial)
+        key = "" if plan is None else proven_key(partial, PLAN)
         return None if plan is None or not key else cls(entry, key, plan)
 
     @property
@@ -79,7 +78,7 @@ class Begun:
     @cached_property
     def marks(self) -> dict[int, UnitMark]:
         """The units that are written."""
-        return read_marks(self.partial / BUILDING / UNITS)
+        return read_marks(self.partial / UNITS)
 
     def chunks(self, unit: int) -> Iterator[tuple[ChunkSum, Callable[[], bytes]]]:
         """Yield the chunks of a unit, each with what reads it and compares it with its checksum.
@@ -187,9 +186,9 @@ def _copied(whole: Sequence[Path], cache: Path, progress: bool) -> Iterator[Entr
     """Copy complete entries into a cache; what shards have begun of one there gives way to it."""
     begun = {part.key for part in _begun_under(cache) if not (part.entry / MANIFEST).is_file()}
     for gives_way in (False, True):
-        some = [path for path in whole if (proven_key(path / MANIFEST, path) in begun) == gives_way]
+        some = [path for path in whole if (proven_key(path) in begun) == gives_way]
         for copy, _ in copy_entries(some, cache, overwrite=gives_way, progress=progress):
-            yield Entry.open(copy.destination.path)
+            yield Entry.open(copy.path)
 
 
 def _check_alike(first: Begun, other: Begun) -> None:

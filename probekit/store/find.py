@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 _HOLDS = ("keep", "layers")  # options that say how much of the same an entry holds
 _AS_IT_IS = {"dtype", "format"}  # options whose value says what it is
+_TOKENS = {None: "no tokens of these layers", "all": "all tokens"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,11 +309,7 @@ def _described(folder: EntryFolder, manifest: Manifest, names: Sequence[str]) ->
         elif name in _AS_IT_IS:
             words.append(str(value))
         elif name == "tokens":
-            words.append(
-                {None: "no tokens of these layers", "all": "all tokens"}.get(
-                    value, f"--only {value}"
-                )
-            )
+            words.append(_TOKENS.get(value, f"--only {value}"))
         else:
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
             words.append(f"{name} {text if len(text) <= 40 else f'{text[:12]}...'}")
@@ -343,9 +340,7 @@ def _why_none(
         )
     if of_task:
         splits = ", ".join(sorted({f.split for f in of_task}))
-        other = (
-            ", or fit on another split: --fit-on SPLIT --hold-out 0.1" if split == "train" else ""
-        )
+        other = ", or fit on another split: --fit-on SPLIT --hold-out 0.1" * (split == "train")
         return (
             f"no entry of {model} {task} for split {split} in {root} (there is: {splits}). "
             f"Type: {extraction_of(root, wanted, of_model, split, more)}{other}"

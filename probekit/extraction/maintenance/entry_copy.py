@@ -16,21 +16,11 @@ from probekit.base.notices import ProgressBar
 from probekit.base.registry import PathName
 from probekit.errors import EntryError, OptionError
 from probekit.extraction.maintenance.parts import CopiedRows, asked_arrays, part_manifest
+from probekit.store import layout
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry, folder_of_key
 from probekit.store.files import check_room, disk_bytes, plain_path, typed_path
 from probekit.store.labels import carry_labels
-from probekit.store.layout import (
-    EXAMPLES,
-    MANIFEST,
-    PARTIAL,
-    beside,
-    entry_folder,
-    labels_folder,
-    proven_key,
-    split_and_key,
-    standing,
-)
 from probekit.store.lock import tidy
 from probekit.store.manifest import Manifest
 from probekit.store.unfinished import unfinished_plan
@@ -59,8 +49,8 @@ def place_of(
         EntryError: another entry, or a damaged one, is in the place.
     """
     typed, source = source, plain_path(source)
-    named = split_and_key(source.name)
-    if named is None or len(source.parts) < 4 or not proven_key(standing(source)):
+    named = layout.split_and_key(source.name)
+    if named is None or len(source.parts) < 4 or not layout.proven_key(layout.standing(source)):
         raise OptionError(
             f"{source}: the folder's name is not that of the entry in it. Rename it back to "
             "<root>/<model>/<task>/<split>-<first 8 digits of the key>."
@@ -68,12 +58,14 @@ def place_of(
     if root is None:  # as it was typed, if that says it
         root = (typed if len(typed.parts) > 3 else source).parents[2]
     for above in (there := plain_path(root), *there.parents):
-        if (above / MANIFEST).is_file():
+        if (above / layout.MANIFEST).is_file():
             raise OptionError(f"{root} is inside an entry, {above}. Give the root of a cache.")
     if not same and source.parents[2].resolve() == root.resolve():
         raise OptionError(f"{source} is in {root} already: give another root to copy it to.")
     model, task, split = *source.parts[-3:-1], named[0]
-    path = folder_of_key(root, split, key, task) or entry_folder(root, model, task, split, key)
+    path = folder_of_key(root, split, key, task) or layout.entry_folder(
+        root, model, task, split, key
+    )
     if path.exists() and not overwrite:
         _check_entry(path, key)
     return path
@@ -184,7 +176,7 @@ class EntryCopy:
     @property
     def nbytes_left(self) -> int:
         """Bytes of chunks that are still to be written."""
-        begun = disk_bytes(beside(self.path, PARTIAL))
+        begun = disk_bytes(layout.beside(self.path, layout.PARTIAL))
         return 0 if self.there else max(self.nbytes - begun, 0)
 
     @property
@@ -207,7 +199,7 @@ class EntryCopy:
             StateRangeError: a value does not fit the dtype.
             StorageError: there is no room left.
         """
-        source, manifest, labels = self.source, self.manifest, labels_folder(self.path)
+        source, manifest, labels = self.source, self.manifest, layout.labels_folder(self.path)
         if self.there:
             carry_labels(source.path, source.manifest, labels)
             return Entry.open(self.path)
@@ -221,7 +213,7 @@ class EntryCopy:
             "source": digest(source.manifest_text),
         }
         # an entry whose text was put back has other files than the one that was pushed
-        whole = manifest is source.manifest and EXAMPLES in manifest.files
+        whole = manifest is source.manifest and layout.EXAMPLES in manifest.files
         with self._builder(plan, source.outlines() if whole else None) as builder:
             self.rows.write(builder, report)
             source.check_standing()
@@ -243,7 +235,7 @@ class EntryCopy:
         if begun is not None and begun.get("made_by") == self.made_by == PULL:
             overwrite = True  # what is begun of a place that has changed since
         elif begun is not None and digest(begun) != digest(plan) and not overwrite:
-            by, partial = begun.get("made_by", "extract"), beside(self.path, PARTIAL)
+            by, partial = begun.get("made_by", "extract"), layout.beside(self.path, layout.PARTIAL)
             raise EntryError(
                 f"{partial} was begun by `probekit {by:.20}`, from another source or with other "
                 "options. Give --overwrite to discard it, or remove it: probekit cache rm "

@@ -57,7 +57,7 @@ def copy(
         progress=progress_wanted(),
     )
     for made, there in copies:
-        _say("copied to", made.destination.path, there, made.nbytes)
+        _say("copied to", made.path, there, made.nbytes)
 
 
 def convert(
@@ -90,12 +90,12 @@ def convert(
         progress=progress_wanted(),
     )
     for conversion, there in conversions:
-        _say("converted to", conversion.destination.path, there, conversion.nbytes)
+        _say("converted to", conversion.path, there, conversion.nbytes)
         if conversion.rounded and not there:
             logger.warning(
                 "%s was rounded to %s before: `probekit extract` does not take it for what it "
                 "would store, and extracts anew; `train` reads it.",
-                conversion.destination.path.name,
+                conversion.path.name,
                 " and ".join(conversion.manifest.request["through"]),
             )
 

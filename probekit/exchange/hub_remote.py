@@ -46,10 +46,7 @@ class Hub(Remote):
         if not nbytes:
             return b""
         path = f"datasets/{self.repo}@{self._info.sha}/{name}"
-        with (
-            self._told(),
-            HfFileSystem().open(path, "rb", cache_type="none") as file,
-        ):
+        with self._told(), HfFileSystem().open(path, "rb", cache_type="none") as file:
             file.seek(start)
             return file.read(nbytes)
 

@@ -130,7 +130,7 @@ class Pull:
     def sizes(self) -> Mapping[Path, int]:
         """Bytes that are read of each entry, by where it goes; none of one that is there."""
         return {
-            copy.destination.path: 0 if copy.destination.there else copy.nbytes + entry.small_nbytes
+            copy.path: 0 if copy.there else copy.nbytes + entry.small_nbytes
             for entry, copy in self.entries.items()
         }
 
@@ -152,24 +152,23 @@ class Pull:
             EntryLockedError: another process writes an entry.
         """
         texts = [self._text(entry, copy) for entry, copy in self.entries.items()]
-        needed = sum(copy.destination.left(copy.nbytes) for copy in self.entries.values())
+        needed = sum(copy.nbytes_left for copy in self.entries.values())
         less = "take fewer layers (--layers), or choose another --cache"
         check_room(self.cache, needed, "this pull", less)
         made = Entries()
         for (entry, copy), text in zip(self.entries.items(), texts, strict=True):
-            to = copy.destination
             entry.download_labels()
-            if not to.there:
+            if not copy.there:
                 entry.download(None if text is None else text[0])
             if text is not None:
-                write_split_labels(to.path, entry.manifest.request["text"], *text)
-            with to.bar(copy.nbytes, shown=progress and not to.there) as bar:
+                write_split_labels(copy.path, entry.manifest.request["text"], *text)
+            with copy.bar(shown=progress and not copy.there) as bar:
                 made.append(copy.apply(bar.report))
         return made
 
     def _text(self, entry: RemoteEntry, copy: EntryCopy) -> tuple[Split, Task] | None:
         """Read the text of an entry that was pushed without; None where none is needed."""
-        there = copy.destination.there and self.source.data is None
+        there = copy.there and self.source.data is None
         return self.source.read(entry.manifest) if entry.withheld and not there else None
 
 

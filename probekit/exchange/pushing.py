@@ -156,12 +156,7 @@ class Push:
 
     @classmethod
     def of(
-        cls,
-        paths: Sequence[PathName],
-        url: PathName,
-        *,
-        text: bool = True,
-        private: bool = False,
+        cls, paths: Sequence[PathName], url: PathName, *, text: bool = True, private: bool = False
     ) -> "Push":
         """Plan it; nothing is sent, and nobody is asked.
 
@@ -200,7 +195,7 @@ class Push:
     @property
     def told_places(self) -> list[str]:
         """Paths on this machine that manifests tell, which are sent with them."""
-        manifests = [manifest.source.manifest for manifest in self.entries]
+        manifests = [pushed.source.manifest for pushed in self.entries]
         named = {
             str(manifest.model_info.get(name))
             for manifest in manifests

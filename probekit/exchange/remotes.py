@@ -221,21 +221,17 @@ class Bucket(Writable):
 
     def sizes(self) -> Mapping[str, int]:
         """Return the bytes of every object."""
-        import obstore
-
         with self._told():
-            pages = obstore.list(self.store)
+            pages = self.store.list()
             return {stored["path"]: stored["size"] for page in pages for stored in page}
 
     def read(self, name: str, start: int, nbytes: int) -> bytes:
         """Return bytes of an object."""
-        import obstore
-
         if not nbytes:
             return b""
         with self._told(name):
             try:
-                return bytes(obstore.get_range(self.store, name, start=start, length=nbytes))
+                return bytes(self.store.get_range(name, start=start, length=nbytes))
             except FileNotFoundError as error:
                 if any(word in str(error) for word in _NO_BUCKET):
                     raise
@@ -243,11 +239,9 @@ class Bucket(Writable):
 
     def write(self, name: str, data: bytes | Path) -> None:
         """Write an object."""
-        import obstore
-
         with self._told(name):
             part = max(_PART_BYTES, -(-nbytes_of(data) // _PARTS))
-            obstore.put(self.store, name, data, chunk_size=part)
+            self.store.put(name, data, chunk_size=part)
 
     def create(self, name: str, data: bytes) -> bool:
         """Write an object unless one is there, by a conditional write.
@@ -255,27 +249,24 @@ class Bucket(Writable):
         A server without conditional writes answers 501, and ``AWS_CONDITIONAL_PUT=disabled`` makes
         obstore refuse them: then an object that is there is replaced.
         """
-        import obstore
         from obstore.exceptions import AlreadyExistsError, BaseError
 
         with self._told(name):
             try:
-                obstore.put(self.store, name, data, mode="create")
+                self.store.put(name, data, mode="create")
             except AlreadyExistsError:
                 return False
             except (BaseError, NotImplementedError) as error:
                 if "NotImplemented" not in str(error):
                     raise
-                obstore.put(self.store, name, data)
+                self.store.put(name, data)
         return True
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove objects."""
-        import obstore
-
         if names:
             with self._told():
-                obstore.delete(self.store, list(names))
+                self.store.delete(list(names))
 
     @contextmanager
     def _told(self, name: str = "") -> Iterator[None]:

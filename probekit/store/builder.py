@@ -108,7 +108,7 @@ class EntryBuilder:
         self._nbytes = sum(spec.nbytes for spec in self.arrays.values())
         self._backend = choose("backend", plan["backend"], BACKENDS)
         self._store = self.partial / self._backend.filename
-        self._units_folder = self.partial / layout.BUILDING / layout.UNITS
+        self._units_folder = self.partial / layout.UNITS
         self._outlines = outlines
         self._plain = [plain for spec in self.arrays.values() for plain in spec.plain()]
         self._share = share
@@ -353,9 +353,7 @@ class EntryBuilder:
         writer = self._backend.open_writer(self._store, self._plain)
         note_laid(self.partial, writer.places.values())
         # Last: a plan on disk says that everything above is whole.
-        write_whole(
-            self.partial / layout.BUILDING / layout.PLAN, canonical_json(dict(plan)).encode()
-        )
+        write_whole(self.partial / layout.PLAN, canonical_json(dict(plan)).encode())
         return writer
 
     def _resume(self) -> ChunkWriter:

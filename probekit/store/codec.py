@@ -168,10 +168,9 @@ def decode_chunk(spec: ArraySpec, stored: Mapping[str, bytes]) -> Float[Tensor, 
     if not sides:
         return rows
     norm, scale = sides
-    chunk_index = torch.zeros(spec.chunk_rows, dtype=torch.int64)
-    return StoredRows(rows[None], Int8Scales(norm[None], chunk_index, scale[None, None])).float32()[
-        0
-    ]
+    chunk = torch.zeros(spec.chunk_rows, dtype=torch.int64)
+    scales = Int8Scales(norm[None], chunk, scale[None, None])
+    return StoredRows(rows[None], scales).float32()[0]
 
 
 @dataclass(frozen=True, eq=False)

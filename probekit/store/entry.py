@@ -252,6 +252,6 @@ def folder_of_key(root: Path, split: str, key: str, task: str | None = None) -> 
     name = layout.entry_name(split, key)
     for folder in list_entries(root):
         path, asked = folder.path, task in (None, folder.task)
-        if asked and path.name == name and layout.proven_key(path / layout.MANIFEST, path) == key:
+        if asked and path.name == name and layout.proven_key(path) == key:
             return path
     return None

@@ -6,6 +6,7 @@ Chunks are compared with their checksums when a process first reads rows of them
 import ctypes
 import logging
 import mmap
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -70,19 +71,8 @@ be hundreds of times what is read.
 """
 
 
-@dataclass(eq=False)
-class ReadBytes:
-    """How many bytes this process read of caches, and how many it compared."""
-
-    read: int = 0
-    compared: int = 0
-
-    def left(self) -> int:
-        """Return how many more may be compared."""
-        return max(_FREE_BYTES, _PER_BYTE * self.read) - self.compared
-
-
-_BYTES = ReadBytes()
+_BYTES = Counter[str]()
+"""How many this process has ``read`` of caches, and how many it has ``compared``."""
 
 
 @dataclass(eq=False)
@@ -127,10 +117,11 @@ class FirstReads:
         done = self._compared.setdefault(array.name, np.zeros(array.grid, dtype=bool))
         if done.all() or not compares():
             return
-        _BYTES.read += n_rows * len(layers) * array.chunk_nbytes // array.chunks[0]
+        _BYTES["read"] += n_rows * len(layers) * array.chunk_nbytes // array.chunks[0]
         touched = torch.bincount(chunks).nonzero()[:, 0].tolist()
         todo = [at for at in product(touched, layers) if not done[at]]
-        most = max(_BYTES.left() // array.chunk_nbytes, 0)
+        left = max(_FREE_BYTES, _PER_BYTE * _BYTES["read"]) - _BYTES["compared"]
+        most = max(left // array.chunk_nbytes, 0)
         if len(todo) > most:
             warn_once(
                 logger,
@@ -150,7 +141,7 @@ class FirstReads:
         address = elements.data_ptr() + start * elements.element_size()
         advise(address, array.chunk_nbytes, mmap.MADV_WILLNEED)  # else it may come page by page
         actual = checksum((ctypes.c_uint8 * array.chunk_nbytes).from_address(address))
-        _BYTES.compared += array.chunk_nbytes
+        _BYTES["compared"] += array.chunk_nbytes
         if actual != expected.xxh128:
             file, offset = places.files[places.file_index[at]], int(places.offsets[at])
             raise EntryError(f"{DamagedChunk(expected, file, offset, actual)}. {REMEDY}")
@@ -369,11 +360,8 @@ class FeatureArray:
         if numbers.ndim == 1 and not len(numbers):
             return range(0)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-            hint = (
-                "; np.flatnonzero turns a mask into row numbers"
-                if numbers.dtype.kind == "b"
-                else ""
-            )
+            mask = numbers.dtype.kind == "b"
+            hint = "; np.flatnonzero turns a mask into row numbers" if mask else ""
             raise OptionError(
                 f"array {self.spec.name!r}: expected row numbers as a 1-d array of whole numbers, "
                 f"such as int64; found {numbers.ndim}-d {numbers.dtype}{hint}."

@@ -191,13 +191,9 @@ def read_span(file: str, start: int, nbytes: int) -> bytes:
     if not nbytes:
         return b""
     with suppress(FileNotFoundError, IsADirectoryError), open(file, "rb", buffering=0) as source:
-        data = os.pread(source.fileno(), nbytes, start)
-        while len(data) < nbytes and (
-            more := os.pread(  # Linux reads 2 GiB at most
-                source.fileno(), nbytes - len(data), start + len(data)
-            )
-        ):
-            data += more
+        data = b""
+        while more := os.pread(source.fileno(), nbytes - len(data), start + len(data)):
+            data += more  # Linux reads 2 GiB at a time
         return data
     return b""
 

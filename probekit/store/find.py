@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 _HOLDS = ("keep", "layers")  # options that say how much of the same an entry holds
 _AS_IT_IS = {"dtype", "format"}  # options whose value says what it is
+_TOKENS = {None: "no tokens of these layers", "all": "all tokens"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,11 +310,7 @@ def _described(folder: EntryFolder, manifest: Manifest, names: Sequence[str]) ->
         elif name in _AS_IT_IS:
             words.append(str(value))
         elif name == "tokens":
-            words.append(
-                {None: "no tokens of these layers", "all": "all tokens"}.get(
-                    value, f"--only {value}"
-                )
-            )
+            words.append(_TOKENS.get(value, f"--only {value}"))
         else:
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
             words.append(f"{name} {text if len(text) <= 40 else f'{text[:12]}...'}")
@@ -344,9 +341,7 @@ def _why_none(
         )
     if of_task:
         splits = ", ".join(sorted({f.split for f in of_task}))
-        other = (
-            ", or fit on another split: --fit-on SPLIT --hold-out 0.1" if split == "train" else ""
-        )
+        other = ", or fit on another split: --fit-on SPLIT --hold-out 0.1" * (split == "train")
         return (
             f"no entry of {model} {task} for split {split} in {root} (there is: {splits}). "
             f"Type: {extraction_of(root, wanted, of_model, split, more)}{other}"
@@ -366,8 +361,10 @@ def _why_none(
     if by_name or (wanted.text is not None and of_model):
         hint = f" This text of {task} is not in the cache (a changed text counts as a new one)."
     else:
-        near = _near(f"{slug} {task}", folders)
-        hint = f" The cache holds {near}." if near else ""
+        held = sorted({f"{f.model} {f.task}" for f in folders})
+        near = [other for other in held if other.split()[0] == slug]  # else names much like it
+        near = near or difflib.get_close_matches(f"{slug} {task}", held, n=3, cutoff=0.5)
+        hint = f" The cache holds {', '.join(near)}." if near else ""
     return f"no entry of {model} {task} in {root}.{hint} Type: {command}"
 
 
@@ -409,10 +406,3 @@ def extraction_of(
     words += [*([] if part is None else ["--part", part]), *root_words]
     words += ["--split", split] if split else []
     return shlex.join([*words, *more])
-
-
-def _near(name: str, folders: Sequence[EntryFolder]) -> str:
-    """Return entries of the same model, or else those whose names are much like one's."""
-    held = sorted({f"{f.model} {f.task}" for f in folders})
-    same = [other for other in held if other.split()[0] == name.split()[0]]
-    return ", ".join(same or difflib.get_close_matches(name, held, n=3, cutoff=0.5))

@@ -28,11 +28,11 @@ REPLACED = ".replaced"  # suffix of an old entry while its replacement is rename
 LOCK = ".lock"  # suffix of the file that the entry's writer locks
 OWNER = ".lock.json"  # suffix of the one that names this writer
 BUILDING = "building"  # in an entry under construction: plan and unit marks
-PLAN = "plan.json"  # in the latter
-UNITS = "units"  # beside it: the marks, a file per finished unit
-SHARDS = "shards"  # beside it: the locks of those that build the entry together
-LAID = "laid.json"  # beside it: sums of what the store's files hold besides chunks
-DRAFT = "draft"  # beside it: what the entry is to hold besides rows, for whoever seals it
+PLAN = f"{BUILDING}/plan.json"
+UNITS = f"{BUILDING}/units"  # the marks, a file per finished unit
+SHARDS = f"{BUILDING}/shards"  # the locks of those that build the entry together
+LAID = f"{BUILDING}/laid.json"  # sums of what the store's files hold besides chunks
+DRAFT = f"{BUILDING}/draft"  # what the entry is to hold besides rows, for whoever seals it
 
 LABELS = "labels"  # beside the entries of a task
 
@@ -106,7 +106,7 @@ def shards_folder(entry: Path) -> Path:
     Args:
         entry: its final folder.
     """
-    return beside(entry, PARTIAL) / BUILDING / SHARDS
+    return beside(entry, PARTIAL) / SHARDS
 
 
 def remains(entry: Path) -> bool:
@@ -122,14 +122,14 @@ def standing(path: Path) -> Path:
 
 def asked_of(folder: Path) -> dict[str, Any]:
     """Return the request of an entry, whole or unfinished; empty where its name tells of none."""
-    files = folder / MANIFEST, folder / BUILDING / PLAN
-    return next((_asked_in(file) for file in files if proven_key(file, folder)), {})
+    files = (file for file in (MANIFEST, PLAN) if proven_key(folder, file))
+    return next((_asked_in(folder / file) for file in files), {})
 
 
 def limit_of(folder: Path) -> int | None:
     """Return N where an entry, whole or unfinished, holds only its split's first N examples."""
     extra = (read_object(folder / MANIFEST) or {}).get("extra")
-    said = extra if isinstance(extra, dict) else read_object(folder / BUILDING / PLAN) or {}
+    said = extra if isinstance(extra, dict) else read_object(folder / PLAN) or {}
     limit = said.get("limit")
     return limit if isinstance(limit, int) else None
 
@@ -139,21 +139,21 @@ def _asked_in(file: Path) -> dict[str, Any]:
     return request if isinstance(request, dict) else {}
 
 
-def proven_key(file: Path, folder: Path) -> str:
+def proven_key(folder: Path, file: str = MANIFEST) -> str:
     """Return the key of the entry that a folder is, as its manifest or plan proves.
 
     Args:
-        file: the manifest or the plan; it may be anybody's.
         folder: the entry's folder, finished, unfinished or about to be replaced.
+        file: the manifest or the plan in it, which may be anybody's.
 
     Returns:
         64 hex digits; none where what was asked for does not give the key in the folder's name.
     """
     named = split_and_key(folder.name.removesuffix(REPLACED))
-    if named is None or not (read_object(file) or {}).keys() >= _COMMON_FIELDS:
+    if named is None or not (read_object(folder / file) or {}).keys() >= _COMMON_FIELDS:
         return ""
     try:
-        key = digest(_asked_in(file))
+        key = digest(_asked_in(folder / file))
     except (ValueError, RecursionError):  # JSON that cannot be written again
         return ""
     return key if key.startswith(named[1]) else ""

@@ -46,7 +46,7 @@ class _OwnedFile:
 
     def __init__(self, path: Path, owner: Path, what: str) -> None:
         self.path = path
-        self._owner = owner
+        self.owner = owner
         self._what = what
         self._lock = FileLock(path, timeout=0, thread_local=False)
 
@@ -63,22 +63,16 @@ class _OwnedFile:
                 folder.mkdir(parents=True, exist_ok=True)
                 self._lock.acquire()
         except Timeout:
-            raise _locked(self._what, self._owner) from None
+            raise _locked(self._what, self.owner) from None
         started = datetime.now(UTC).isoformat(timespec="seconds")
         owner = {"host": socket.gethostname(), "pid": os.getpid(), "started": started}
         try:
             with storage_errors(folder):
                 written = owner if shard is None else owner | {"shard": shard}
-                self._owner.write_text(json.dumps(written), "utf-8")  # torn, it names nobody
+                self.owner.write_text(json.dumps(written), "utf-8")  # torn, it names nobody
         except BaseException:
             self._lock.release()
             raise
-
-    @property
-    def held_alone(self) -> bool:
-        """Whether its holder, if known, is a process that builds an entry alone."""
-        holder = read_owner(self._owner)
-        return holder is not None and "shard" not in holder
 
     def release(self, *, keep: bool) -> None:
         """Give it back if it is held; ``keep`` leaves the empty file for the next holder.
@@ -86,7 +80,7 @@ class _OwnedFile:
         Whoever opened a file that goes finds that it has no name any more, and makes a new one.
         """
         if self._lock.is_locked:
-            self._owner.unlink(missing_ok=True)
+            self.owner.unlink(missing_ok=True)
             if not keep:
                 self.path.unlink(missing_ok=True)
             self._lock.release()
@@ -134,7 +128,9 @@ class EntryLock:
                 self._whole.acquire(self._shard)
                 break
             except EntryLockedError:
-                patience = _MOMENT if self._whole.held_alone else _PATIENCE
+                holder = read_owner(self._whole.owner)
+                alone = holder is not None and "shard" not in holder
+                patience = _MOMENT if alone else _PATIENCE
                 if self._shard is None or time.monotonic() >= start + patience:
                     raise
             time.sleep(_POLL_SECONDS)
@@ -161,7 +157,7 @@ class EntryLock:
         What a killed process left inside a complete entry goes first.
         """
         entry = self._entry
-        if layout.proven_key(entry / layout.MANIFEST, entry):
+        if layout.proven_key(entry):
             shutil.rmtree(entry / layout.BUILDING, ignore_errors=True)
         if self._own is not None:
             self._own.release(keep=False)

@@ -344,7 +344,7 @@ def manifest_in(path: Path) -> Manifest:
         begun = path if partial else layout.beside(path, layout.PARTIAL)
         if partial or begun.is_dir():
             by = "cache import" if "imported" in layout.asked_of(begun) else "extract"
-            maker = (types.read_object(begun / layout.BUILDING / layout.PLAN) or {}).get("made_by")
+            maker = (types.read_object(begun / layout.PLAN) or {}).get("made_by")
             by = maker if isinstance(maker, str) else by  # it may be anybody's
             raise EntryError(
                 f"{path} is unfinished. Run the same `probekit {by:.20}` command"

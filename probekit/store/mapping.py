@@ -136,7 +136,11 @@ def map_array(places: ChunkPlaces, dtype: torch.dtype) -> MappedArray:
     values = np.frombuffer(reserved, dtype=np.uint8)
     for file, length, base in zip(places.files, needed.tolist(), bases.tolist(), strict=True):
         _map_file(file, length, values.ctypes.data + base)
-    elements = _elements(values, first, row, dtype)
+    # torch warns of read-only buffers; a ctypes array at the address is not known to be one.
+    buffer = (ctypes.c_uint8 * size).from_address(values.ctypes.data)
+    buffer.owner = values  # type: ignore[attr-defined]
+    count = (size - first) // (row * dtype.itemsize) * row  # of whole rows
+    elements = torch.frombuffer(buffer, dtype=dtype, count=count, offset=first)
     bytes_at = bases[places.file_index] + places.offsets - first
     if (bytes_at % dtype.itemsize).any():
         raise EntryError(
@@ -146,15 +150,6 @@ def map_array(places: ChunkPlaces, dtype: torch.dtype) -> MappedArray:
     starts = torch.from_numpy(np.ascontiguousarray(bytes_at.T) // dtype.itemsize)
     aligned = not (bytes_at % (row * dtype.itemsize)).any()
     return MappedArray(elements, starts, starts // row if aligned else None)
-
-
-def _elements(values: np.ndarray, first: int, row: int, dtype: torch.dtype) -> Tensor:
-    """Return mapped bytes from one on as values: as many whole rows as there are."""
-    # torch warns of read-only buffers; a ctypes array at the address is not known to be one.
-    buffer = (ctypes.c_uint8 * len(values)).from_address(values.ctypes.data)
-    buffer.owner = values  # type: ignore[attr-defined]
-    count = (len(values) - first) // (row * dtype.itemsize) * row
-    return torch.frombuffer(buffer, dtype=dtype, count=count, offset=first)
 
 
 def _map_file(file: str, length: int, address: int) -> None:

@@ -58,7 +58,8 @@ def write_mark(
         StorageError: the folder cannot be written.
     """
     said = {"source": source, "number": str(number), "last": str(last)}
-    said |= {} if limit is None else {"limit": str(limit)}
+    if limit is not None:
+        said["limit"] = str(limit)
     write_labels(
         labels_folder(entry),
         split,
@@ -110,11 +111,6 @@ class PartedSplit:
     marked: str = ""
 
     @property
-    def first(self) -> EntryFolder:
-        """The first part that is there."""
-        return self.folders[min(self.folders)]
-
-    @property
     def head(self) -> EntryFolder:
         """The last part that is there, which the first examples of the split have not got."""
         return self.folders[max(self.folders)]
@@ -147,10 +143,10 @@ class PartedSplit:
         from probekit.store.joined import JoinedEntry  # with tensors
 
         if not self.whole:
-            there, place = len(self.folders), self.first.path.parent
+            there, place = len(self.folders), self.head.path.parent
             of = "" if self.last is None else f" of {self.last + 1:,}"
             raise EntryNotFoundError(
-                f"{place}: the split {self.first.split} is extracted in parts, and only "
+                f"{place}: the split {self.head.split} is extracted in parts, and only "
                 f"{there:,}{of} are there. Run the same `probekit extract` again: it does the rest."
             )
         parts = [Entry.open(self.folders[number].path) for number in sorted(self.folders)]

@@ -18,36 +18,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from probekit.base.fingerprint import (
-    CHECKSUM,
-    canonical_json,
-    digest,
-    digest_stream,
-    is_changed,
-    with_checksum,
-)
+from probekit.base import fingerprint
+from probekit.base.fingerprint import canonical_json, digest, with_checksum
 from probekit.base.replacing import is_workshop, matching
 from probekit.errors import EntryError, EntryNotFoundError, OptionError
+from probekit.store import layout
 from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.checksums import ChunkSum, other_files
 from probekit.store.files import walk_files, write_whole
 from probekit.store.json_types import read_object
-from probekit.store.layout import (
-    BACKBONE,
-    BUILDING,
-    CHECKSUMS,
-    DRAFT,
-    EXAMPLES,
-    LAID,
-    MANIFEST,
-    PARTIAL,
-    PLAN,
-    REPLACED,
-    SHARDS,
-    UNITS,
-    ArraySpec,
-    beside,
-)
+from probekit.store.layout import ArraySpec
 from probekit.store.manifest import Manifest, manifest_in
 from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, read_table, table_bytes
 
@@ -64,10 +44,10 @@ _LAID_OUT = ("arrays", "units")
 _SUMS = "sums.json"
 """In a draft: the checksums of its files."""
 
+_NAMES = (layout.MANIFEST, layout.EXAMPLES, layout.CHECKSUMS, layout.PLAN, layout.LAID)
 _FILES = re.compile(
-    "|".join(map(re.escape, (MANIFEST, EXAMPLES, CHECKSUMS)))
-    + rf"|{BUILDING}/({re.escape(PLAN)}|{re.escape(LAID)}|{UNITS}/\d+\.json"
-    rf"|{SHARDS}/[^/]+\.lock(\.json)?|{DRAFT}/.+)"
+    "|".join(map(re.escape, _NAMES))
+    + rf"|{layout.UNITS}/\d+\.json|{layout.SHARDS}/[^/]+\.lock(\.json)?|{layout.DRAFT}/.+"
     + "".join(rf"|{re.escape(one.filename)}(\.new)?{one.inside}" for one in BACKENDS.values())
 )
 """Paths of the files of an entry, whole or not, but those of its model."""
@@ -100,7 +80,7 @@ def read_marks(folder: Path) -> dict[int, UnitMark]:
     with ThreadPoolExecutor(_READERS) as pool:
         objects = list(pool.map(read_object, matching(folder, "*.json")))
     for values in (content or {} for content in objects):
-        if is_changed(values):
+        if fingerprint.is_changed(values):
             continue  # its unit is written again
         try:
             chunks = tuple(ChunkSum(*chunk) for chunk in values["chunks"])
@@ -117,7 +97,7 @@ def unfinished_units(path: Path) -> frozenset[int]:
     Args:
         path: the entry's final folder.
     """
-    return frozenset(read_marks(beside(path, PARTIAL) / BUILDING / UNITS))
+    return frozenset(read_marks(layout.beside(path, layout.PARTIAL) / layout.UNITS))
 
 
 def unfinished_plan(path: Path) -> dict[str, Any] | None:
@@ -126,7 +106,7 @@ def unfinished_plan(path: Path) -> dict[str, Any] | None:
     Args:
         path: the entry's final folder.
     """
-    plan = read_object(beside(path, PARTIAL) / BUILDING / PLAN) or {}
+    plan = read_object(layout.beside(path, layout.PARTIAL) / layout.PLAN) or {}
     try:
         return plan if plan["arrays"] and all(map(ArraySpec.from_json, plan["arrays"])) else None
     except (EntryError, KeyError, TypeError):  # no build, or one torn at its start: begin afresh
@@ -206,12 +186,12 @@ class Draft:
 
     def write(self, partial: Path) -> None:
         """Write it into the folder of an entry under construction, its checksums last."""
-        folder = partial / BUILDING / DRAFT
-        (folder / BACKBONE).mkdir(parents=True, exist_ok=True)
+        folder = partial / layout.DRAFT
+        (folder / layout.BACKBONE).mkdir(parents=True, exist_ok=True)
         for name, data in self.files.items():
-            write_whole(folder / BACKBONE / name, data)
-        write_whole(folder / EXAMPLES, table_bytes(self.examples))
-        write_whole(folder / MANIFEST, self.manifest.to_json().encode())
+            write_whole(folder / layout.BACKBONE / name, data)
+        write_whole(folder / layout.EXAMPLES, table_bytes(self.examples))
+        write_whole(folder / layout.MANIFEST, self.manifest.to_json().encode())
         write_whole(folder / _SUMS, canonical_json(with_checksum(_sums(folder))).encode())
 
     @classmethod
@@ -222,7 +202,7 @@ class Draft:
             EntryNotFoundError: none is there.
             EntryError: it is damaged.
         """
-        folder = partial / BUILDING / DRAFT
+        folder = partial / layout.DRAFT
         if not is_drafted(partial):
             raise EntryNotFoundError(
                 f"{partial} was not started by `extract --shard`, so it cannot be finished this "
@@ -230,14 +210,14 @@ class Draft:
             )
         return cls(
             manifest=manifest_in(folder),
-            examples=read_table(folder / EXAMPLES, EXAMPLE_SCHEMA, OPTIONAL_SCHEMA),
-            files={file.name: file.read_bytes() for file in (folder / BACKBONE).iterdir()},
+            examples=read_table(folder / layout.EXAMPLES, EXAMPLE_SCHEMA, OPTIONAL_SCHEMA),
+            files={file.name: file.read_bytes() for file in (folder / layout.BACKBONE).iterdir()},
         )
 
 
 def is_drafted(partial: Path) -> bool:
     """Say whether the folder of an entry under construction holds a draft, as it was written."""
-    folder = partial / BUILDING / DRAFT
+    folder = partial / layout.DRAFT
     if (sums := read_object(folder / _SUMS)) is None:
         return False
     whole = sums == with_checksum(_sums(folder))
@@ -249,7 +229,7 @@ def is_drafted(partial: Path) -> bool:
 def _sums(folder: Path) -> dict[str, str]:
     """Return the sha256 of every file of a draft, by its path."""
     names = (str(name) for name in walk_files(folder) if not name.parent.name.startswith("."))
-    return {n: digest_stream([(folder / n).read_bytes()]) for n in names if n != _SUMS}
+    return {n: fingerprint.digest_stream([(folder / n).read_bytes()]) for n in names if n != _SUMS}
 
 
 def note_laid(partial: Path, places: Iterable[ChunkPlaces]) -> None:
@@ -260,7 +240,7 @@ def note_laid(partial: Path, places: Iterable[ChunkPlaces]) -> None:
         places: of all its stored arrays.
     """
     laid = with_checksum(other_files(partial, places))
-    write_whole(partial / BUILDING / LAID, canonical_json(laid).encode())
+    write_whole(partial / layout.LAID, canonical_json(laid).encode())
 
 
 def check_laid(partial: Path, places: Iterable[ChunkPlaces]) -> None:
@@ -269,10 +249,10 @@ def check_laid(partial: Path, places: Iterable[ChunkPlaces]) -> None:
     Raises:
         EntryError: one is not.
     """
-    laid, present = read_object(partial / BUILDING / LAID) or {}, other_files(partial, places)
-    odd = [name for name in laid if name != CHECKSUM and present.get(name) != laid[name]]
-    if is_changed(laid):
-        odd = [f"{BUILDING}/{LAID}"]
+    laid, present = read_object(partial / layout.LAID) or {}, other_files(partial, places)
+    odd = [layout.LAID] if fingerprint.is_changed(laid) else []
+    laid.pop(fingerprint.CHECKSUM, None)
+    odd += [name for name in laid if present.get(name) != laid[name]]
     if odd:
         raise EntryError(
             f"{partial / odd[0]} is damaged: it has changed since it was written. Remove the "
@@ -288,7 +268,7 @@ def refuse_foreign(folder: Path) -> None:
     """
     if not folder.exists():
         return
-    listed = (read_object(folder / MANIFEST) or {}).get("files")
+    listed = (read_object(folder / layout.MANIFEST) or {}).get("files")
     inside = walk_files(folder) if folder.is_dir() else [PurePosixPath(folder.name)]
     for name in sorted(inside, key=str):
         if not (_is_of_entry(name, listed) or (folder / name).is_symlink()):
@@ -307,8 +287,9 @@ def _is_of_entry(name: PurePosixPath, listed: object) -> bool:
     """
     if any(map(is_workshop, name.parts)) or (isinstance(listed, dict) and str(name) in listed):
         return True
-    # of the model's files only a manifest knows the names, and its maker may have been killed
-    return _FILES.fullmatch(str(name)) is not None or (name.parts[0] == BACKBONE and not listed)
+    if name.parts[0] == layout.BACKBONE:  # only a manifest knows, if its maker was not killed
+        return not listed
+    return _FILES.fullmatch(str(name)) is not None
 
 
 def recover(entry: Path) -> None:
@@ -317,9 +298,9 @@ def recover(entry: Path) -> None:
     Raises:
         OptionError: what is to be removed holds more than an entry does.
     """
-    replaced = beside(entry, REPLACED)
+    replaced = layout.beside(entry, layout.REPLACED)
     refuse_foreign(replaced)
-    refuse_foreign(beside(entry, PARTIAL))
+    refuse_foreign(layout.beside(entry, layout.PARTIAL))
     if replaced.exists() and not entry.exists():
         replaced.rename(entry)
     elif replaced.exists():

@@ -133,12 +133,7 @@ class VerifiedEntry:
         Raises:
             EntryError: one is damaged, or the entry was replaced.
         """
-        store = BACKENDS[self.manifest.backend].filename
-        return {
-            name: self._outline(name)
-            for name in self.manifest.files
-            if PurePosixPath(name).parts[0] == store
-        }
+        return {name: self._outline(name) for name in self.manifest.files if self._is_store(name)}
 
     def small_files(self) -> dict[str, bytes]:
         """Return the tables and the files of the backbone, by their path in the entry.
@@ -146,8 +141,7 @@ class VerifiedEntry:
         Raises:
             EntryError: one is damaged, or the entry was replaced.
         """
-        store = BACKENDS[self.manifest.backend].filename
-        names = [n for n in self.manifest.files if PurePosixPath(n).parts[0] != store]
+        names = [name for name in self.manifest.files if not self._is_store(name)]
         return {name: b"".join(data for _, data in self._outline(name).parts) for name in names}
 
     def backbone_files(self) -> dict[str, bytes]:
@@ -187,6 +181,9 @@ class VerifiedEntry:
     @cached_property
     def _within(self) -> Mapping[str, list[tuple[int, int]]]:
         return chunk_spans(self.places.values())
+
+    def _is_store(self, name: str) -> bool:
+        return PurePosixPath(name).parts[0] == BACKENDS[self.manifest.backend].filename
 
     def _outline(self, name: str) -> FileOutline:
         file = self.path / name

@@ -342,7 +342,7 @@ def test_a_file_larger_than_ten_thousand_parts_of_five_mib(bucket, tmp_path, mon
 
     (large := tmp_path / "large").touch()
     sizes = []
-    monkeypatch.setattr(obstore, "put", lambda *_, chunk_size: sizes.append(chunk_size))
+    monkeypatch.setattr(obstore, "put", lambda *_, chunk_size, **more: sizes.append(chunk_size))
     for nbytes in (1, 10_000 * 5 * 2**20, 81 * 10**9):
         with large.open("r+b") as file:
             file.truncate(nbytes)

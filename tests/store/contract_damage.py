@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import shutil
+from collections import Counter
 from dataclasses import astuple
 from pathlib import Path
 
@@ -94,7 +95,7 @@ class DamageContract(Backed):
     def test_few_rows_of_many_chunks_are_compared_in_part(self, fresh, monkeypatch, caplog):
         array = fresh.arrays["words"]
         most = 2 * array._places[0].array.chunk_nbytes
-        monkeypatch.setattr(feature_array, "_BYTES", feature_array.ReadBytes())
+        monkeypatch.setattr(feature_array, "_BYTES", Counter())
         with monkeypatch.context() as less:
             less.setattr(feature_array, "_FREE_BYTES", most)
             less.setattr(feature_array, "_PER_BYTE", 0)

@@ -26,7 +26,7 @@ from probekit.base.registry import PathName, choose
 from probekit.data.encoded import Pooling
 from probekit.errors import EntryError, OptionError, StateRangeError
 from probekit.extraction.compute import LayerStatistics, writer_thread
-from probekit.extraction.maintenance.entry_copy import Destination, EntryCopy, make_entries
+from probekit.extraction.maintenance.entry_copy import EntryCopy, make_entries, place_of
 from probekit.extraction.maintenance.parts import CopiedRows
 from probekit.extraction.plan import Unit, example_row_starts, lay_out, row_dtypes, unit_share
 from probekit.store.backends import BACKENDS
@@ -125,12 +125,10 @@ def plan_conversion(
     if format != before.backend:
         check_mappable(BACKENDS[format], arrays)
     request = {**asked, "format": format, "dtype": dtype}
-    statistics, largest = before.statistics, before.statistics.get("max_abs", {})
+    statistics = before.statistics
     if recoded is not None:
         request |= _rounded_to(before)
-        gathered = _as_gathered(largest, recoded.arrays, before)
-        _check_range(gathered, largest, recoded.arrays, before)
-        statistics = {**statistics, "max_abs": gathered}
+        statistics = {**statistics, "max_abs": recoded.told_largest()}
     manifest = replace(
         before,
         key=digest(request),
@@ -142,9 +140,9 @@ def plan_conversion(
         extra={**before.extra, "converted_from": before.key},
         files={},
     )
-    to = Destination.of(root, path, manifest.key, overwrite=overwrite, same=True)
+    to = place_of(root, path, manifest.key, overwrite=overwrite, same=True)
     rows = recoded or CopiedRows(source, manifest)
-    return EntryCopy(source, manifest, rows, to, "cache convert")
+    return EntryCopy(source, manifest, rows, to, overwrite, "cache convert")
 
 
 def is_exact(manifest: Manifest) -> bool:
@@ -196,57 +194,9 @@ def _settled_dtype(source: VerifiedEntry, dtype: str) -> FeatureDtype:
             f"rounded to {manifest.dtype}. Choose --dtype float16, bfloat16, float32 or int8."
         )
     rows = RecodedRows.of(source, "float16")
-    largest = _as_gathered(rows.largest(), rows.arrays, manifest).values()
+    largest = rows.as_gathered(rows.largest()).values()
     fit = all(fits("float16", value) for values in largest for value in values)
     return "float16" if fit else "bfloat16"
-
-
-def _as_gathered(
-    largest: Mapping[str, Sequence[float]], arrays: Mapping[str, ArraySpec], manifest: Manifest
-) -> dict[str, list[float]]:
-    """Return the largest |x| of layers as an extraction in another dtype measures them.
-
-    Rounding keeps the order of numbers, so the largest of rounded ones is the largest, rounded.
-
-    Args:
-        largest: of each layer, per array, as they are.
-        arrays: what they are stored as.
-        manifest: of the entry that they are in.
-    """
-    gathered = {name: _computed(arrays[name], manifest)[1] for name in largest}
-    return {
-        name: torch.tensor(values, dtype=torch.float64).to(gathered[name]).tolist()
-        for name, values in largest.items()
-    }
-
-
-def _check_range(
-    gathered: Mapping[str, Sequence[float]],
-    largest: Mapping[str, Sequence[float]],
-    arrays: Mapping[str, ArraySpec],
-    manifest: Manifest,
-) -> None:
-    """Refuse values that a stored dtype cannot hold, before anything is written.
-
-    Args:
-        gathered: the largest |x| of each layer, per array, as `_as_gathered` returns them.
-        largest: the same as they are.
-        arrays: what they are to be stored as.
-        manifest: of the entry that they are in.
-
-    Raises:
-        StateRangeError: a layer has such values.
-    """
-    for name, values in gathered.items():
-        spec = arrays[name]
-        for layer, value, exact in zip(spec.layers, values, largest[name], strict=True):
-            if not fits(spec.dtype, value):
-                end = "; float16 ends at 65,504" if spec.dtype == "float16" else ""
-                raise StateRangeError(
-                    f"layer {layer} of array {name!r} of entry {manifest.key[:8]} reaches |x| = "
-                    f"{exact:,.6g}, which {spec.dtype} cannot hold{end}. Nothing was written: "
-                    "convert with --dtype bfloat16 or float32."
-                )
 
 
 def _computed(spec: ArraySpec, manifest: Manifest) -> tuple[torch.dtype, torch.dtype]:
@@ -385,6 +335,41 @@ class RecodedRows:
         blocks = self._read(unit, exact=True)
         return {name: LayerStatistics.of(block).max_abs for name, block in blocks.items()}
 
+    def as_gathered(self, largest: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+        """Return the largest |x| of layers as an extraction in the new dtype measures them.
+
+        Rounding keeps the order of numbers, so the largest of rounded ones is the largest, rounded.
+
+        Args:
+            largest: of each layer, per array, as they are.
+        """
+        manifest = self.source.manifest
+        gathered = {name: _computed(self.arrays[name], manifest)[1] for name in largest}
+        return {
+            name: torch.tensor(values, dtype=torch.float64).to(gathered[name]).tolist()
+            for name, values in largest.items()
+        }
+
+    def told_largest(self) -> dict[str, list[float]]:
+        """Return the largest |x| that the new manifest tells, of each layer per array.
+
+        Raises:
+            StateRangeError: a layer has values that the new dtype cannot hold.
+        """
+        before = self.source.manifest
+        exact = before.statistics.get("max_abs", {})
+        for name, values in (told := self.as_gathered(exact)).items():
+            spec = self.arrays[name]
+            for layer, value, largest in zip(spec.layers, values, exact[name], strict=True):
+                if not fits(spec.dtype, value):
+                    end = "; float16 ends at 65,504" if spec.dtype == "float16" else ""
+                    raise StateRangeError(
+                        f"layer {layer} of array {name!r} of entry {before.key[:8]} reaches |x| = "
+                        f"{largest:,.6g}, which {spec.dtype} cannot hold{end}. Nothing was "
+                        "written: convert with --dtype bfloat16 or float32."
+                    )
+        return told
+
     def table(self) -> pa.Table:
         """Return the example table, with the first rows of the new layout."""
         table = self.source.examples.table
@@ -422,23 +407,16 @@ class RecodedRows:
             block = blocks[name][layer_index]
             block.index_copy_(0, into, rows.to(block.dtype))
 
-        tasks = [
-            (name, layer_index, *part)
-            for name, spec in self.arrays.items()
-            for part in self._chunks(name, unit)
-            for layer_index in range(len(spec.layers))
-        ]
+        tasks, some = list[tuple[str, int, int, Tensor, Tensor]](), slice(unit.start, unit.stop)
+        for name, spec in self.arrays.items():
+            first = self.source.examples.starts(name)[some]
+            rows = ragged_arange(first, self.counts[name][some])
+            chunk, within = np.divmod(rows, stored.array(name).chunk_rows)
+            for row_chunk in np.unique(chunk).tolist():
+                into = np.flatnonzero(chunk == row_chunk)
+                part = row_chunk, torch.from_numpy(into), torch.from_numpy(within[into])
+                tasks += [(name, layer_index, *part) for layer_index in range(len(spec.layers))]
         with ThreadPoolExecutor(min(_MOST_DECODED, usable_cores())) as pool:
             for _ in pool.map(fill, tasks):
                 pass
         return blocks
-
-    def _chunks(self, name: str, unit: Unit) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Yield the chunks that hold a unit's rows: which, their places in the unit, and in it."""
-        some = slice(unit.start, unit.stop)
-        first = self.source.examples.starts(name)[some]
-        rows = ragged_arange(first, self.counts[name][some])
-        chunk, within = np.divmod(rows, self.source.manifest.array(name).chunk_rows)
-        for row_chunk in np.unique(chunk):
-            into = np.flatnonzero(chunk == row_chunk)
-            yield int(row_chunk), torch.from_numpy(into), torch.from_numpy(within[into])

@@ -3,6 +3,7 @@
 Every byte is verified on the way, and what a kill interrupts goes on.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,21 +16,11 @@ from probekit.base.notices import ProgressBar
 from probekit.base.registry import PathName
 from probekit.errors import EntryError, OptionError
 from probekit.extraction.maintenance.parts import CopiedRows, asked_arrays, part_manifest
+from probekit.store import layout
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry, folder_of_key
 from probekit.store.files import check_room, disk_bytes, plain_path, typed_path
 from probekit.store.labels import carry_labels
-from probekit.store.layout import (
-    EXAMPLES,
-    MANIFEST,
-    PARTIAL,
-    beside,
-    entry_folder,
-    labels_folder,
-    proven_key,
-    split_and_key,
-    standing,
-)
 from probekit.store.lock import tidy
 from probekit.store.manifest import Manifest
 from probekit.store.unfinished import unfinished_plan
@@ -39,107 +30,45 @@ PULL = "cache pull"
 """Made by this, what is begun of a place that has changed since is begun anew."""
 
 
-@dataclass(frozen=True)
-class Destination:
-    """The place of an entry, and what is done about one that is there.
+def place_of(
+    root: Path | None, source: Path, key: str, *, overwrite: bool, same: bool = False
+) -> Path:
+    """Return the folder of an entry in a cache root: where its key is already, or else a new one.
 
-    Attributes:
-        path: its folder.
+    Args:
+        root: the cache root, which need not exist; that of the source if None.
+        source: the folder of the entry that it is made of: model, task and split are called as
+            there.
+        key: the key of what is made.
         overwrite: whether an entry that is there, finished or not, is replaced.
+        same: whether the root may be the one that the source lies in.
+
+    Raises:
+        OptionError: it may not be, or the root lies inside of an entry; or the source's folder has
+            not the name of an entry.
+        EntryError: another entry, or a damaged one, is in the place.
     """
-
-    path: Path
-    overwrite: bool
-
-    @classmethod
-    def of(
-        cls, root: Path | None, source: Path, key: str, *, overwrite: bool, same: bool = False
-    ) -> "Destination":
-        """Find the place of an entry in a cache root: where its key is already, or else new.
-
-        Args:
-            root: the cache root, which need not exist; that of the source if None.
-            source: the folder of the entry that it is made of: model, task and split are called as
-                there.
-            key: the key of what is made.
-            overwrite: whether an entry that is there, finished or not, is replaced.
-            same: whether the root may be the one that the source lies in.
-
-        Raises:
-            OptionError: it may not be, or the root lies inside of an entry; or the source's folder
-                has not the name of an entry.
-            EntryError: another entry, or a damaged one, is in the place.
-        """
-        typed, source = source, plain_path(source)
-        named = split_and_key(source.name)
-        is_named = proven_key(standing(source) / MANIFEST, source)
-        if named is None or len(source.parts) < 4 or not is_named:
-            raise OptionError(
-                f"{source}: the folder's name is not that of the entry in it. Rename it back to "
-                "<root>/<model>/<task>/<split>-<first 8 digits of the key>."
-            )
-        if root is None:  # as it was typed, if that says it
-            root = (typed if len(typed.parts) > 3 else source).parents[2]
-        for above in (there := plain_path(root), *there.parents):
-            if (above / MANIFEST).is_file():
-                raise OptionError(f"{root} is inside an entry, {above}. Give the root of a cache.")
-        if not same and source.parents[2].resolve() == root.resolve():
-            raise OptionError(f"{source} is in {root} already: give another root to copy it to.")
-        model, task, split = *source.parts[-3:-1], named[0]
-        path = folder_of_key(root, split, key, task) or entry_folder(root, model, task, split, key)
-        if path.exists() and not overwrite:
-            _check_entry(path, key)
-        return cls(path, overwrite)
-
-    @property
-    def there(self) -> bool:
-        """Whether there is such an entry already, which is left alone."""
-        return self.path.exists() and not self.overwrite
-
-    def left(self, nbytes: int) -> int:
-        """Return the bytes that are still to be written of so many."""
-        return 0 if self.there else max(nbytes - disk_bytes(beside(self.path, PARTIAL)), 0)
-
-    def builder(
-        self, plan: Mapping[str, Any], outlines: Mapping[str, FileOutline] | None = None
-    ) -> EntryBuilder:
-        """Start or go on building the entry.
-
-        Args:
-            plan: as for `EntryBuilder`; ``made_by`` says which command it is of.
-            outlines: as for `EntryBuilder`.
-
-        Raises:
-            EntryError: another one was begun there, and is not to be thrown away.
-            EntryLockedError: another process builds it.
-            StorageError: the folder cannot be written.
-        """
-        begun = unfinished_plan(self.path)
-        afresh = begun is not None and begun.get("made_by") == plan.get("made_by") == PULL
-        other = begun is not None and digest(begun) != digest(dict(plan))
-        if begun is not None and other and not (self.overwrite or afresh):
-            by = begun.get("made_by", "extract")
-            partial = beside(self.path, PARTIAL)
-            raise EntryError(
-                f"{partial} was begun by `probekit {by:.20}`, from another source or with other "
-                "options. Give --overwrite to discard it, or remove it: probekit cache rm "
-                f"{partial}"
-            )
-        return EntryBuilder(
-            self.path,
-            plan=plan,
-            overwrite=self.overwrite,
-            restart=self.overwrite or afresh,
-            outlines=outlines,
+    typed, source = source, plain_path(source)
+    named = layout.split_and_key(source.name)
+    if named is None or len(source.parts) < 4 or not layout.proven_key(layout.standing(source)):
+        raise OptionError(
+            f"{source}: the folder's name is not that of the entry in it. Rename it back to "
+            "<root>/<model>/<task>/<split>-<first 8 digits of the key>."
         )
-
-    def bar(self, nbytes: int, *, shown: bool) -> ProgressBar:
-        """Return a bar over the bytes of the entry's chunks."""
-        model, task = self.path.parts[-3:-1]
-        split = self.path.name.rpartition("-")[0]
-        return ProgressBar(
-            total=nbytes, desc=f"{model} {task} {split}", unit="B", unit_scale=True, shown=shown
-        )
+    if root is None:  # as it was typed, if that says it
+        root = (typed if len(typed.parts) > 3 else source).parents[2]
+    for above in (there := plain_path(root), *there.parents):
+        if (above / layout.MANIFEST).is_file():
+            raise OptionError(f"{root} is inside an entry, {above}. Give the root of a cache.")
+    if not same and source.parents[2].resolve() == root.resolve():
+        raise OptionError(f"{source} is in {root} already: give another root to copy it to.")
+    model, task, split = *source.parts[-3:-1], named[0]
+    path = folder_of_key(root, split, key, task) or layout.entry_folder(
+        root, model, task, split, key
+    )
+    if path.exists() and not overwrite:
+        _check_entry(path, key)
+    return path
 
 
 def _check_entry(path: Path, key: str) -> None:
@@ -178,14 +107,16 @@ class EntryCopy:
         source: the entry.
         manifest: of the other one; the same where all of it is copied.
         rows: its rows.
-        destination: where it lies.
+        path: its folder.
+        overwrite: whether an entry that is there, finished or not, is replaced.
         made_by: the command; no other one goes on with what it has begun.
     """
 
     source: VerifiedEntry
     manifest: Manifest
     rows: Rows
-    destination: Destination
+    path: Path
+    overwrite: bool
     made_by: str
 
     @classmethod
@@ -229,13 +160,24 @@ class EntryCopy:
     ) -> "EntryCopy":
         """Plan a copy of an entry that is open; arguments and errors as of `of`."""
         manifest = part_manifest(source.manifest, asked_arrays(source.manifest, layers, arrays))
-        to = Destination.of(root, source.named, manifest.key, overwrite=overwrite)
-        return cls(source, manifest, CopiedRows(source, manifest), to, made_by)
+        path = place_of(root, source.named, manifest.key, overwrite=overwrite)
+        return cls(source, manifest, CopiedRows(source, manifest), path, overwrite, made_by)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the chunks of what is made."""
         return sum(spec.nbytes for spec in self.manifest.arrays)
+
+    @property
+    def there(self) -> bool:
+        """Whether there is such an entry already, which is left alone."""
+        return self.path.exists() and not self.overwrite
+
+    @property
+    def nbytes_left(self) -> int:
+        """Bytes of chunks that are still to be written."""
+        begun = disk_bytes(layout.beside(self.path, layout.PARTIAL))
+        return 0 if self.there else max(self.nbytes - begun, 0)
 
     @property
     def rounded(self) -> bool:
@@ -257,11 +199,10 @@ class EntryCopy:
             StateRangeError: a value does not fit the dtype.
             StorageError: there is no room left.
         """
-        source, manifest, to = self.source, self.manifest, self.destination
-        labels = labels_folder(to.path)
-        if to.there:
+        source, manifest, labels = self.source, self.manifest, layout.labels_folder(self.path)
+        if self.there:
             carry_labels(source.path, source.manifest, labels)
-            return Entry.open(to.path)
+            return Entry.open(self.path)
         plan = {
             "request": dict(manifest.request),
             "limit": manifest.limit,  # `limit_of` reads it: own text is found by its part
@@ -272,8 +213,8 @@ class EntryCopy:
             "source": digest(source.manifest_text),
         }
         # an entry whose text was put back has other files than the one that was pushed
-        whole = manifest is source.manifest and EXAMPLES in manifest.files
-        with to.builder(plan, source.outlines() if whole else None) as builder:
+        whole = manifest is source.manifest and layout.EXAMPLES in manifest.files
+        with self._builder(plan, source.outlines() if whole else None) as builder:
             self.rows.write(builder, report)
             source.check_standing()
             # first: an entry is not seen without its labels
@@ -281,6 +222,34 @@ class EntryCopy:
             if whole:
                 return builder.complete_as(source.manifest_text, source.small_files())
             return builder.complete(manifest, self.rows.table(), source.backbone_files())
+
+    def _builder(
+        self, plan: Mapping[str, Any], outlines: Mapping[str, FileOutline] | None
+    ) -> EntryBuilder:
+        """Start or go on building the entry; arguments as for `EntryBuilder`.
+
+        Raises:
+            EntryError: another one was begun there, and is not to be thrown away.
+        """
+        begun, overwrite = unfinished_plan(self.path), self.overwrite
+        if begun is not None and begun.get("made_by") == self.made_by == PULL:
+            overwrite = True  # what is begun of a place that has changed since
+        elif begun is not None and digest(begun) != digest(plan) and not overwrite:
+            by, partial = begun.get("made_by", "extract"), layout.beside(self.path, layout.PARTIAL)
+            raise EntryError(
+                f"{partial} was begun by `probekit {by:.20}`, from another source or with other "
+                "options. Give --overwrite to discard it, or remove it: probekit cache rm "
+                f"{partial}"
+            )
+        return EntryBuilder(
+            self.path, plan=plan, overwrite=self.overwrite, restart=overwrite, outlines=outlines
+        )
+
+    def bar(self, *, shown: bool) -> ProgressBar:
+        """Return a bar over the bytes of the entry's chunks."""
+        model, task = self.path.parts[-3:-1]
+        said = f"{model} {task} {self.path.name.rpartition('-')[0]}"
+        return ProgressBar(total=self.nbytes, desc=said, unit="B", unit_scale=True, shown=shown)
 
 
 def copy_entries(
@@ -331,16 +300,16 @@ def make_entries(
     Raises:
         ProbekitError: as `EntryCopy.apply`.
     """
-    roots = {copy.destination.path.parents[2] for copy in planned}
-    for root in roots:
-        here = [copy for copy in planned if copy.destination.path.parents[2] == root]
-        needed = sum(copy.destination.left(copy.nbytes) for copy in here)
-        check_room(root, needed, what, "choose another root")
+    needed = Counter[Path]()
+    for copy in planned:
+        needed[copy.path.parents[2]] += copy.nbytes_left
+    for root, nbytes in needed.items():
+        check_room(root, nbytes, what, "choose another root")
     damaged = []
     for copy in planned:
-        there = copy.destination.there
+        there = copy.there
         try:
-            with copy.destination.bar(copy.nbytes, shown=progress and not there) as bar:
+            with copy.bar(shown=progress and not there) as bar:
                 copy.apply(bar.report)
         except EntryError as error:
             damaged.append(error)

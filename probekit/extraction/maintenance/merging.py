@@ -15,24 +15,14 @@ from probekit.base.notices import ProgressBar
 from probekit.errors import EntryError, OptionError
 from probekit.extraction.drafting import seal
 from probekit.extraction.maintenance.entry_copy import copy_entries
+from probekit.store import layout
 from probekit.store.backends import ChunkPlaces
 from probekit.store.builder import EntryBuilder
 from probekit.store.checksums import ChunkSum, places_of, read_chunk
 from probekit.store.entry import Entry, folder_of_key, list_entries
 from probekit.store.files import plain_path, typed_path
 from probekit.store.labels import carry_labels
-from probekit.store.layout import (
-    BUILDING,
-    MANIFEST,
-    PARTIAL,
-    PLAN,
-    UNITS,
-    ArraySpec,
-    beside,
-    labels_folder,
-    proven_key,
-    split_and_key,
-)
+from probekit.store.layout import ArraySpec
 from probekit.store.lock import tidy
 from probekit.store.unfinished import (
     Draft,
@@ -67,19 +57,19 @@ class Begun:
         Args:
             entry: its final folder.
         """
-        plan, partial = unfinished_plan(entry), beside(entry, PARTIAL)
-        key = "" if plan is None else proven_key(partial / BUILDING / PLAN, partial)
+        plan, partial = unfinished_plan(entry), layout.beside(entry, layout.PARTIAL)
+        key = "" if plan is None else layout.proven_key(partial, layout.PLAN)
         return None if plan is None or not key else cls(entry, key, plan)
 
     @property
     def partial(self) -> Path:
         """The folder of its units."""
-        return beside(self.entry, PARTIAL)
+        return layout.beside(self.entry, layout.PARTIAL)
 
     @cached_property
     def marks(self) -> dict[int, UnitMark]:
         """The units that are written."""
-        return read_marks(self.partial / BUILDING / UNITS)
+        return read_marks(self.partial / layout.UNITS)
 
     def chunks(self, unit: int) -> Iterator[tuple[ChunkSum, Callable[[], bytes]]]:
         """Yield the chunks of a unit, each with what reads it and compares it with its checksum.
@@ -157,7 +147,7 @@ def _named(source: Path) -> Begun | None:
     Raises:
         OptionError: it is neither.
     """
-    begun = Begun.at(_final(source)) if split_and_key(_final(source).name) else None
+    begun = Begun.at(_final(source)) if layout.split_and_key(_final(source).name) else None
     folders = list_entries(source)
     if begun is None and not any(folder.complete or is_drafted(folder.path) for folder in folders):
         why = "nothing in it is one" if source.is_dir() else "there is no such folder"
@@ -170,7 +160,7 @@ def _named(source: Path) -> Begun | None:
 def _final(source: Path) -> Path:
     """Return the final folder of an entry that may be named by its unfinished one."""
     path = plain_path(source)
-    return path.with_name(path.name.removesuffix(PARTIAL)) if path.name else path
+    return path.with_name(path.name.removesuffix(layout.PARTIAL)) if path.name else path
 
 
 def _begun_under(root: Path) -> list[Begun]:
@@ -185,11 +175,13 @@ def _begun_under(root: Path) -> list[Begun]:
 
 def _copied(whole: Sequence[Path], cache: Path, progress: bool) -> Iterator[Entry]:
     """Copy complete entries into a cache; what shards have begun of one there gives way to it."""
-    begun = {part.key for part in _begun_under(cache) if not (part.entry / MANIFEST).is_file()}
+    begun = {
+        part.key for part in _begun_under(cache) if not (part.entry / layout.MANIFEST).is_file()
+    }
     for gives_way in (False, True):
-        some = [path for path in whole if (proven_key(path / MANIFEST, path) in begun) == gives_way]
+        some = [path for path in whole if (layout.proven_key(path) in begun) == gives_way]
         for copy, _ in copy_entries(some, cache, overwrite=gives_way, progress=progress):
-            yield Entry.open(copy.destination.path)
+            yield Entry.open(copy.path)
 
 
 def _check_alike(first: Begun, other: Begun) -> None:
@@ -209,9 +201,9 @@ def _check_alike(first: Begun, other: Begun) -> None:
 def _merged(cache: Path, parts: Sequence[Begun], progress: bool) -> Entry:
     first = parts[0]
     model, task, name = first.entry.parts[-3:]
-    split, _ = split_and_key(name) or (name, "")
+    split, _ = layout.split_and_key(name) or (name, "")
     folder = folder_of_key(cache, split, first.key) or cache / model / task / name
-    if (folder / MANIFEST).is_file():
+    if (folder / layout.MANIFEST).is_file():
         tidy(folder)
         logger.info("complete already: %s", folder)
         return Entry.open(folder)
@@ -239,5 +231,5 @@ def _merged(cache: Path, parts: Sequence[Begun], progress: bool) -> Entry:
             )
         draft = Draft.read(builder.partial)
         for begun in elsewhere:
-            carry_labels(begun.entry, draft.manifest, labels_folder(folder))
+            carry_labels(begun.entry, draft.manifest, layout.labels_folder(folder))
         return seal(builder, draft)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from probekit.errors import EntryError, OptionError
 from probekit.extraction.maintenance.entries import check_chunks
-from probekit.extraction.maintenance.entry_copy import Destination, EntryCopy
+from probekit.extraction.maintenance.entry_copy import EntryCopy, place_of
 from probekit.extraction.maintenance.parts import CopiedRows, arrays_without, part_manifest
 from probekit.extraction.maintenance.removal import Removable
 from probekit.store.entry import Entry
@@ -46,8 +46,9 @@ class Reduction:
         source = VerifiedEntry(path)
         Removable.of(path)  # as it is removed in the end
         manifest = part_manifest(source.manifest, arrays_without(source.manifest, layers, arrays))
-        to = Destination.of(None, path, manifest.key, overwrite=False, same=True)
-        return cls(EntryCopy(source, manifest, CopiedRows(source, manifest), to, "cache rm"))
+        to = place_of(None, path, manifest.key, overwrite=False, same=True)
+        rows = CopiedRows(source, manifest)
+        return cls(EntryCopy(source, manifest, rows, to, overwrite=False, made_by="cache rm"))
 
     @property
     def entry(self) -> Entry:
@@ -57,7 +58,7 @@ class Reduction:
     @property
     def path(self) -> Path:
         """The folder of what is left."""
-        return self.copy.destination.path
+        return self.copy.path
 
     @property
     def nbytes(self) -> int:
@@ -79,7 +80,7 @@ class Reduction:
             EntryError: a chunk is damaged.
             StorageError: there is no room for what is left beside what was.
         """
-        if self.copy.destination.there:
+        if self.copy.there:
             with EntryLock(self.path):
                 check_chunks(self.path)
         else:

@@ -4,6 +4,7 @@ Nothing goes that is not provably probekit's; links are not followed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,8 +58,7 @@ class Removable:
         if not path.is_dir():
             raise EntryNotFoundError(f"no cache entry at {path}. `probekit cache ls` lists them.")
         complete = not path.name.endswith(PARTIAL)
-        file = path / MANIFEST if complete else path / BUILDING / PLAN
-        if not proven_key(file, path):
+        if not proven_key(path, MANIFEST if complete else PLAN):
             raise OptionError(
                 f"{path} holds no entry of that name, so nothing was removed. If you do not need "
                 "it, remove it yourself."
@@ -95,10 +95,8 @@ def finish_removals(tasks: Iterable[Path]) -> int:
         if not task.is_dir():
             continue
         count = remove_left(task) + remove_left(task / LABELS)
-        for path, entry, what in [*_beside_entries(task)]:
-            if path.name.endswith((LOCK, OWNER)):
-                count += Stale(path, entry, what, 0).remove()
-        total += count
+        locks = [left for left in _left_over(task) if left.path.name.endswith((LOCK, OWNER))]
+        total += count + sum(left.remove() for left in locks)
     return total
 
 
@@ -110,13 +108,16 @@ class Stale:
         path: where it lies, no link.
         entry: the final folder of the entry that it belongs or belonged to; for labels, their task.
         what: what it is, in words.
-        nbytes: what it takes on the disk.
     """
 
     path: Path
     entry: Path
     what: str
-    nbytes: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes on the disk."""
+        return disk_bytes(self.path) if self.path.is_dir() else self.path.stat().st_size
 
     def remove(self) -> bool:
         """Remove it, unless somebody holds the entry's lock; say whether it is gone.
@@ -139,19 +140,14 @@ class Stale:
 
 def find_stale(root: Path) -> list[Stale]:
     """Return what is left over under a cache root, sorted by path; links are not followed."""
-    stale_paths = [
-        Stale(path, entry, what, disk_bytes(path) if path.is_dir() else path.stat().st_size)
-        for folder in matching(root, "*/*")
-        if folder.is_dir() and not (folder.is_symlink() or folder.parent.is_symlink())
-        for path, entry, what in [
-            *_beside_entries(folder),
-            *(
-                (of.path, folder, f"labels of split {of.split} of a text without an entry")
-                for of in orphaned_labels(folder)
-            ),
-        ]
-    ]
-    return sorted(stale_paths, key=lambda stale: stale.path)
+    found = list[Stale]()
+    for task in matching(root, "*/*"):
+        if task.is_dir() and not (task.is_symlink() or task.parent.is_symlink()):
+            found += _left_over(task)
+            for file in orphaned_labels(task):
+                what = f"labels of split {file.split} of a text without an entry"
+                found.append(Stale(file.path, task, what))
+    return sorted(found, key=lambda stale: stale.path)
 
 
 def remove_stale(root: Path, chosen: Sequence[Stale]) -> Iterator[tuple[Stale, bool]]:
@@ -167,27 +163,29 @@ def remove_stale(root: Path, chosen: Sequence[Stale]) -> Iterator[tuple[Stale, b
         yield stale, stale in still and stale.remove()
 
 
-def _beside_entries(folder: Path) -> Iterator[tuple[Path, Path, str]]:
-    """Yield what entries of one task left over: path, entry and what it is."""
+def _left_over(folder: Path) -> Iterator[Stale]:
+    """Yield what entries of one task left over, but for labels."""
     for path in [*matching(folder), *matching(folder / LABELS, ".*")]:
         if is_left(path):
-            yield path, path, "half written or half removed when a process was killed"
+            yield Stale(path, path, "half written or half removed when a process was killed")
             continue
         for suffix, (what, is_ours) in _SUFFIXES.items():
             name = path.name.removesuffix(suffix)
             if path.name.endswith(suffix) and split_and_key(name) and not path.is_symlink():
                 if is_ours(path, entry := path.with_name(name)):
-                    yield path, entry, what
+                    yield Stale(path, entry, what)
                 break
         else:
             building = path / BUILDING
             whole = (path / MANIFEST).is_file() and not path.is_symlink()
-            if whole and not building.is_symlink() and proven_key(building / PLAN, path):
-                yield building, path, "left by a process that was killed while it built an entry"
+            if whole and not building.is_symlink() and proven_key(path, PLAN):
+                yield Stale(
+                    building, path, "left by a process that was killed while it built an entry"
+                )
 
 
 def _is_replaced(path: Path, entry: Path) -> bool:
-    return (entry / MANIFEST).is_file() and bool(proven_key(path / MANIFEST, entry))
+    return (entry / MANIFEST).is_file() and bool(proven_key(path))
 
 
 def _is_old_entry(path: Path, entry: Path) -> bool:
@@ -225,19 +223,12 @@ def orphaned_labels(task: Path, without: Path | None = None) -> list[LabelFile]:
     folders = (folder for folder in matching(task) if folder.is_dir() and folder != without)
     held = {text for folder in folders if (text := _text_of(folder))}
     unknown = {split for split, text in held if text is None}
-    return [f for f in _label_files(task / LABELS) if f.of not in held and f.split not in unknown]
-
-
-def _label_files(folder: Path) -> Iterator[LabelFile]:
-    """Yield the files of a folder that prove to be label files."""
-    if folder.is_symlink():
-        return
-    for path in matching(folder, "*.parquet"):
-        try:
-            if not path.is_symlink():
-                yield read_label_file(path)
-        except EntryError:  # not provably ours
-            continue
+    paths = [] if (task / LABELS).is_symlink() else matching(task / LABELS, "*.parquet")
+    files = []
+    for path in paths:
+        with suppress(EntryError):  # not provably ours
+            files += [] if path.is_symlink() else [read_label_file(path)]
+    return [file for file in files if file.of not in held and file.split not in unknown]
 
 
 def _text_of(folder: Path) -> tuple[str, str | None] | None:

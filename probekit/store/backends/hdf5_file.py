@@ -49,7 +49,15 @@ class Hdf5File:
                 kind = h5py.h5t.py_create(np.dtype(array.dtype).newbyteorder("<"))
                 space = h5py.h5s.create_simple(array.shape)
                 h5py.h5d.create(file.id, array.name.encode(), kind, space, dcpl=layout)
-                _describe(file, array, dimensions[array.name])
+                dataset = file[array.name]
+                dataset.attrs.update(array.attributes)
+                # as netCDF names dimensions: by empty data sets
+                named = zip(dimensions[array.name], array.shape, strict=True)
+                for axis, (name, length) in enumerate(named):
+                    if name not in file:
+                        scale = file.create_dataset(name, (length,), "<f4", track_times=False)
+                        scale.make_scale(f"{_DIMENSION}{length:10d}")
+                    dataset.dims[axis].attach_scale(file[name])
         fresh.replace(path)
 
     def open_writer(self, path: Path, arrays: Sequence[PlainArray]) -> ChunkWriter:
@@ -65,17 +73,6 @@ class Hdf5File:
         """
         file_index, offsets = np.zeros(array.grid, np.int64), _read_offsets(path, array, source)
         return ChunkPlaces(array, (str(path),), file_index, offsets, tail=None)
-
-
-def _describe(file: Any, array: PlainArray, dimensions: Sequence[str]) -> None:
-    """Write an array's attributes, and name its dimensions as netCDF does: by empty data sets."""
-    dataset = file[array.name]
-    dataset.attrs.update(array.attributes)
-    for axis, (name, length) in enumerate(zip(dimensions, array.shape, strict=True)):
-        if name not in file:
-            scale = file.create_dataset(name, (length,), "<f4", track_times=False)
-            scale.make_scale(f"{_DIMENSION}{length:10d}")
-        dataset.dims[axis].attach_scale(file[name])
 
 
 def _read_offsets(path: Path, array: PlainArray, source: BufferedIOBase | None) -> np.ndarray:

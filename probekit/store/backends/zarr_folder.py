@@ -110,14 +110,11 @@ class ZarrFolder:
         offsets = np.zeros((rows, layers), dtype=np.int64)
         if not shards:
             return ChunkPlaces(array, files, file_index, offsets, tail=b"")
-        offsets += np.arange(layers) * array.chunk_nbytes
-        return ChunkPlaces(array, files, file_index // layers, offsets, tail=_index(array))
-
-
-def _index(array: PlainArray) -> bytes:
-    """Return the index at the end of a shard: first byte and length of each chunk."""
-    layers, size = array.grid[1], array.chunk_nbytes
-    return np.array([(at * size, size) for at in range(layers)], dtype="<u8").tobytes()
+        size = array.chunk_nbytes
+        offsets += np.arange(layers) * size
+        # the index at the end of a shard: first byte and length of each chunk
+        index = np.array([(at * size, size) for at in range(layers)], dtype="<u8")
+        return ChunkPlaces(array, files, file_index // layers, offsets, tail=index.tobytes())
 
 
 @contextmanager

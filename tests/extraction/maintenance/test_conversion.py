@@ -222,7 +222,7 @@ def test_what_cannot_be(cache):
         plan_conversion(path, dtype="int8")
     made = plan_conversion(path, dtype="int8").apply()
     again = plan_conversion(path, dtype="int8")
-    assert again.destination.there and again.apply().path == made.path
+    assert again.there and again.apply().path == made.path
 
 
 def test_of_several_the_one_that_holds_rows_best_is_converted(cache):
@@ -230,7 +230,7 @@ def test_of_several_the_one_that_holds_rows_best_is_converted(cache):
     half = plan_conversion(exact.path, dtype="float16").apply()
     ((copy, there),) = convert_entries([half.path, exact.path], dtype="int8")
     assert copy.source.path == exact.path and not copy.rounded and not there
-    small = copy.destination.path
+    small = copy.path
     ((copy, there),) = convert_entries([small, half.path, exact.path], dtype="int8")
     assert copy.source.path == exact.path and there
     formats = list(convert_entries([small, half.path], format="hdf5"))

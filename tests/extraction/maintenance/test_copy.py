@@ -124,10 +124,10 @@ def test_an_entry_that_is_there_is_left_alone(cache, tmp_path):
     assert not there
     renamed = shutil.move(to / path.parts[-3], to / "other-name")  # it is known by its key
     ((copy, there),) = copy_entries([path], to)
-    assert there and copy.destination.path.is_relative_to(renamed)
-    before = os.stat(copy.destination.path).st_ino
+    assert there and copy.path.is_relative_to(renamed)
+    before = os.stat(copy.path).st_ino
     ((copy, there),) = copy_entries([path], to, overwrite=True)
-    assert not there and os.stat(copy.destination.path).st_ino != before
+    assert not there and os.stat(copy.path).st_ino != before
 
 
 def test_labels_that_are_newer_come_along_and_newer_ones_stay(cache, tmp_path):

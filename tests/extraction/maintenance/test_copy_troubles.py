@@ -105,7 +105,7 @@ def test_a_cache_through_a_link_is_copied(cache, tmp_path):
     ((copy, _),) = copy_entries(
         select_sources([str(tmp_path / "linked")], tmp_path), tmp_path / "t"
     )
-    assert folder_bytes(copy.destination.path) == folder_bytes(entry_in(cache))
+    assert folder_bytes(copy.path) == folder_bytes(entry_in(cache))
 
 
 def test_a_torn_destination_is_written_again(cache, tmp_path):
@@ -147,7 +147,7 @@ def test_who_writes_and_what_is_unfinished(cache, tmp_path):
     with EntryLock(path), pytest.raises(EntryLockedError, match=r"written by process .* Wait"):
         EntryCopy.of(path, tmp_path / "to")
     copy = EntryCopy.of(path, tmp_path / "to")
-    with EntryLock(copy.destination.path), pytest.raises(EntryLockedError):
+    with EntryLock(copy.path), pytest.raises(EntryLockedError):
         copy.apply()
     with pytest.raises(EntryNotFoundError):
         EntryCopy.of(path.with_name("train-00000000"), tmp_path / "to")
@@ -206,7 +206,7 @@ def test_of_several_the_sound_ones_are_copied(cache, caches, tmp_path):
     found = select_sources([str(cache)], tmp_path)
     made = []
     with pytest.raises(EntryError, match="'words', row chunk 0, layer index 0"):
-        made.extend(copy.destination.path.name for copy, _ in copy_entries(found, tmp_path / "to"))
+        made.extend(copy.path.name for copy, _ in copy_entries(found, tmp_path / "to"))
     assert [f.path.name for f in list_entries(tmp_path / "to") if f.complete] == [other.name]
 
 

@@ -5,10 +5,10 @@ from .extraction.imports import import_states as import_states
 from .features import Location as Location
 from .features import open_features as open_features
 from .measures.lenses import lens as lens
+from .measures.lenses import lens_of_text as lens_of_text
 from .measures.measuring import change as change
 from .measures.measuring import geometry as geometry
 from .measures.structural import structure as structure
-from .measures.text_lens import lens_of_text as lens_of_text
 from .metrics import register_metric as register_metric
 from .page.report_page import ReportOptions as ReportOptions
 from .page.report_page import write_report as write_report

@@ -91,7 +91,7 @@ def _read_text(
     model: str, text: str, page: Path | None, options: dict[str, Any], *, json: bool
 ) -> None:
     """Print what each layer predicts at each position of a text, and write the page of it."""
-    from probekit.measures.text_lens import lens_of_text
+    from probekit.measures.lenses import lens_of_text
     from probekit.page.report_page import check_report
     from probekit.page.token_page import write_lens_page
     from probekit.results.lens_scores import text_table

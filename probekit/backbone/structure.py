@@ -3,6 +3,7 @@
 import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -74,8 +75,7 @@ class Structure:
         for layer in sorted(set(layers) & self.odd.keys()):
             raise OptionError(
                 f"model {name!r}: layer {layer} is {self.odd[layer]}, the others are {self.dim} "
-                "wide, and an entry holds layers of one width. Extract only those: --layers "
-                f"{','.join(map(str, self.usable))}."
+                f"wide. Extract only those: --layers {','.join(map(str, self.usable))}."
             )
 
 
@@ -100,8 +100,7 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
     if all(are_same(states[layer][:, 1:], before[layer][:, 1:]) for layer in plain):
         raise BackboneError(
             f"model {name!r}: in {type(model).__name__}, no token's state depends on another "
-            "token on this machine (its custom kernels may be missing). Choose a model of "
-            "another family."
+            "(its kernels may be missing here). Choose a model of another family."
         )
     last = len(states) - 1
     made = [norm for norm, output in norms if last not in odd and torch.equal(output, states[-1])]
@@ -133,25 +132,20 @@ def _watched(
     def note(block: nn.Module, arguments: object, output: Any) -> None:
         from_first_block.append(output[0] if isinstance(output, tuple | list) else output)
 
-    handles = [  # elements of a ``ModuleList`` lie inside of blocks
-        module.register_forward_hook(partial(record, part))
-        for part, module in model.named_modules()
-        if "norm" in type(module).__name__.lower() and not any(map(str.isdigit, part.split(".")))
-    ]
     count = model.config.to_dict().get("num_hidden_layers")
-    if isinstance(count, int) and (blocks := blocks_of(model, count)):
-        handles.append(blocks[0].register_forward_hook(note))
-    try:
+    with ExitStack() as hooks:
+        for part, module in model.named_modules():
+            inside = any(map(str.isdigit, part.split(".")))  # of a ``ModuleList``, so of a block
+            if "norm" in type(module).__name__.lower() and not inside:
+                hooks.enter_context(module.register_forward_hook(partial(record, part)))
+        if isinstance(count, int) and (blocks := blocks_of(model, count)):
+            hooks.enter_context(blocks[0].register_forward_hook(note))
         states = hidden_states(name, model, text)
-    finally:
-        for handle in handles:
-            handle.remove()
     tensors = [out for out in from_first_block[-1:] if isinstance(out, Tensor)]
     if any(out.shape == states[0].shape and are_same(out, states[0]) for out in tensors):
         raise BackboneError(
             f"model {name!r}: the hidden states of {type(model).__name__} start with the output "
-            "of its first block, not with the embeddings, so every layer number would be off by "
-            "one. Choose a model of another family."
+            "of its first block, not with the embeddings. Choose a model of another family."
         )
     return states, norms
 

@@ -8,7 +8,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from probekit.backbone import inspect_backbone
 from probekit.backbone.checkpoint import Checkpoint
-from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
+from probekit.backbone.model_files import keep_words_apart, read_tokenizer
 from probekit.errors import BackboneError
 from tests import tiny
 
@@ -142,6 +142,6 @@ def test_a_sentencepiece_model_without_the_package_says_what_to_install(tmp_path
     folder = tiny.build("t5", tmp_path / "model")
     (folder / "tokenizer.json").unlink()
     (folder / "spiece.model").write_bytes(b"\n\x0e\n\x05<pad>\x15\x00\x00\x00\x00\x18\x03")
-    monkeypatch.setattr("probekit.backbone.tokenizer.is_sentencepiece_available", lambda: False)
+    monkeypatch.setattr("probekit.backbone.model_files.is_sentencepiece_available", lambda: False)
     with pytest.raises(BackboneError, match=r"model spiece\.model, .*\[sentencepiece\]"):
         inspect_backbone(str(folder), part="encoder")

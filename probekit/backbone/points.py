@@ -18,16 +18,12 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from probekit.backbone.architecture import build_model, building, without_memory
+from probekit.backbone.architecture import build_model, without_memory
 from probekit.backbone.forward import hidden_states
-from probekit.backbone.miniature import build_miniature, plain_ids
-from probekit.backbone.structure import are_same, embedding_rows
+from probekit.backbone.structure import are_same, small_copy
 from probekit.base.kinds import POINTS, RESID_POST
 from probekit.errors import BackboneError
 from probekit.tuning.contract import blocks_of
-
-_TIME = 8
-"""Subwords that the copy reads."""
 
 _ATTENTION = "att"
 """In the name of every module that is or holds attention, and of no other."""
@@ -97,13 +93,11 @@ def find_points(name: str, config: PretrainedConfig) -> dict[str, Place]:
     Raises:
         BackboneError: a small copy cannot be built or run.
     """
-    with building(name, config):
-        model = build_miniature(config)
-    ids = plain_ids(embedding_rows(name, model), model.config)[:_TIME]
+    model, text, _ = small_copy(name, config)
     blocks = _blocks(model)
     calls = [_Calls() for _ in blocks]
     with _recording(blocks, calls):
-        states = hidden_states(name, model, torch.tensor([ids]))
+        states = hidden_states(name, model, text)
     proven = [
         list(_additions(seen, config)) if _is_block_of(seen, layer) else []
         for seen, layer in zip(calls, states, strict=False)
@@ -255,11 +249,10 @@ def _attention_heads(config: PretrainedConfig, z: Place) -> int | None:
             read.append(states)
 
     try:
-        model = build_miniature(eager).requires_grad_(True)
-        module = _blocks(model)[0].get_submodule(z.module)
-        ids = plain_ids(embedding_rows("", model), model.config)[:_TIME]
+        model, text, _ = small_copy("", eager)
+        module = _blocks(model.requires_grad_(True))[0].get_submodule(z.module)
         with module.register_forward_pre_hook(keep, with_kwargs=True), torch.enable_grad():
-            probabilities = model(torch.tensor([ids]), output_attentions=True).attentions[0]
+            probabilities = model(text, output_attentions=True).attentions[0]
         n_heads = probabilities.shape[1]
         width = read[0].shape[-1] // n_heads
         touched = []

@@ -75,7 +75,8 @@ class Structure:
         for layer in sorted(set(layers) & self.odd.keys()):
             raise OptionError(
                 f"model {name!r}: layer {layer} is {self.odd[layer]}, the others are {self.dim} "
-                f"wide. Extract only those: --layers {','.join(map(str, self.usable))}."
+                "wide, and an entry holds layers of one width. Extract only those: --layers "
+                f"{','.join(map(str, self.usable))}."
             )
 
 
@@ -89,9 +90,8 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
     Raises:
         BackboneError: the copy cannot be built or run, or its layers are no rows of subwords.
     """
-    with building(name, config):
-        model = build_miniature(config)
-    text, changed = _two_texts(model.config, embedding_rows(name, model))
+    model, text, other = small_copy(name, config)
+    changed = torch.cat([text[:, :-1], other], dim=1)
     states, norms = _watched(name, model, text)
     dim, odd = _shapes(name, model, states)
     plain = [layer for layer in range(len(states)) if layer not in odd]
@@ -219,19 +219,26 @@ def check_runs(
     Raises:
         BackboneError: it fails.
     """
-    with building(name, config):
-        model = build_miniature(config, dtype).to(device)  # type: ignore[arg-type]  # a wrapper
-    text, _ = _two_texts(model.config, embedding_rows(name, model))
+    model, text, _ = small_copy(name, config, dtype)
+    model.to(device)  # type: ignore[arg-type]  # a wrapper hides the method's signature
     mask = torch.ones_like(text)
     mask[:, -2:] = 0
     for given in (None, mask.to(device)):
         hidden_states(name, model, text.to(device), given)
 
 
-def _two_texts(config: PretrainedConfig, vocabulary: int) -> tuple[Tensor, Tensor]:
-    """Return two texts (1, time) of plain tokens that differ in their last token."""
-    text = torch.tensor([plain_ids(vocabulary, config)[: _TIME + 1]])
-    return text[:, :-1], torch.cat([text[:, :-2], text[:, -1:]], dim=1)
+def small_copy(
+    name: str, config: PretrainedConfig, dtype: torch.dtype = torch.float32
+) -> tuple[PreTrainedModel, Tensor, Tensor]:
+    """Return a small copy of a model, a text (1, time) of plain tokens, and one more token (1, 1).
+
+    Raises:
+        BackboneError: the copy cannot be built, or has no table of embeddings.
+    """
+    with building(name, config):
+        model = build_miniature(config, dtype)
+    ids = torch.tensor([plain_ids(embedding_rows(name, model), model.config)[: _TIME + 1]])
+    return model, ids[:, :-1], ids[:, -1:]
 
 
 def _shapes(

@@ -10,8 +10,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedTokenizerFast
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from probekit.backbone.architecture import config_to_read
-from probekit.backbone.model_classes import ENCODER, saved_whole
+from probekit.backbone.architecture import ENCODER, config_to_read, saved_whole
 from probekit.errors import BackboneError
 
 WORDS = (

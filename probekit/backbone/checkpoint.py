@@ -66,14 +66,8 @@ def refuse_adapter(model: str, adapter: Path) -> None:
     if forms:
         raise BackboneError(
             f"model {model!r}: probekit cannot apply the adapter beside its weights ({forms[0]}). "
-            f"Merge it if peft can (merge_and_unload), or move {_ADAPTER} away to read the model "
-            "without it."
+            f"Merge it (peft's merge_and_unload), or move {_ADAPTER} away to do without it."
         )
-
-
-def _index_files(names: Collection[str]) -> list[str]:
-    """Return the index files of sharded weights that are among ``names``."""
-    return [f"{stem}.index.json" for stem in _WEIGHTS if f"{stem}.index.json" in names]
 
 
 def _pick_files(
@@ -276,12 +270,8 @@ def _gguf(model: str, path: Path) -> Checkpoint:
             "config.json and the weights."
         )
     path = path.resolve()
-    return Checkpoint(
-        name=model,
-        kind="gguf",
-        folder=path.parent,
-        weights=(WeightFile(name=path.name, path=path),),
-    )
+    file = WeightFile(name=path.name, path=path)
+    return Checkpoint(name=model, kind="gguf", folder=path.parent, weights=(file,))
 
 
 def _folder(model: str, path: Path, weights: bool) -> Checkpoint:
@@ -306,8 +296,7 @@ def _hub_repository(model: str, revision: str | None, weights: bool, trusted: bo
         except BackboneError as error:
             raise HubError(
                 f"the Hub is not available, and the cached copy of {model!r} at {commit[:8]} is "
-                "incomplete: some weights are missing. Run once with network access, or give a "
-                "local folder or a .gguf file."
+                "incomplete: some weights are missing. Run once online, or give a local model."
             ) from error
     if "config.json" not in files:
         raise BackboneError(
@@ -316,7 +305,8 @@ def _hub_repository(model: str, revision: str | None, weights: bool, trusted: bo
         )
     # the Hub cache then knows which commit a branch or tag names, for a later run offline
     hub.fetch(model, revision, ["config.json"])
-    wanted = [name for name in files if SMALL_FILES.fullmatch(name)] + _index_files(files)
+    indices = [f"{stem}.index.json" for stem in _WEIGHTS]  # of sharded weights
+    wanted = [name for name in files if SMALL_FILES.fullmatch(name) or name in indices]
     wanted += [name for name in files if trusted and name.endswith(".py")]
     folder = hub.fetch(model, commit, wanted)
     return _from_listing(model, "hub", folder, files, weights, commit)
@@ -349,12 +339,7 @@ def _from_listing(
         for names in (_pick_files(where, folder, listing) if weights else ((), ()))
     )
     return Checkpoint(
-        name=model,
-        kind=kind,
-        folder=folder,
-        weights=weight_files,
-        adapter=adapter,
-        revision=commit,
+        name=model, kind=kind, folder=folder, weights=weight_files, adapter=adapter, revision=commit
     )
 
 

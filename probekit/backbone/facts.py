@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from transformers import CONFIG_MAPPING, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from probekit.backbone.architecture import plain_config
 from probekit.backbone.checkpoint import Checkpoint, WeightFile
 from probekit.backbone.given_model import GivenModel
+from probekit.backbone.model_files import plain_config, read_tokenizer
 from probekit.backbone.points import Place, find_points
 from probekit.backbone.saved_run import SavedRun, called
 from probekit.backbone.structure import Structure, shorten
-from probekit.backbone.tokenizer import read_tokenizer
 from probekit.base.fingerprint import digest, digest_file
 from probekit.data.encoded import EncodedSplit
 from probekit.data.predicted import encode_predicted
@@ -346,9 +345,10 @@ class Inspection:
         """
         ids = [example.id for example in examples]
         limit = max_length or self.info.identity.max_length
+        cut: dict[str, Any] = {"max_length": limit, "overlong": overlong}
         if masking is None and (not examples or examples[0].text is None):
             words = [example.words for example in examples]
-            return encode_words(self.tokenizer, ids, words, max_length=limit, overlong=overlong)
+            return encode_words(self.tokenizer, ids, words, **cut)
         tokenizer = self.text_tokenizer
         texts = [example.text for example in examples if example.text is not None]
         assert len(texts) == len(ids), "the examples of a split are all words, or all texts"
@@ -367,24 +367,10 @@ class Inspection:
                         )
                     rendered.append(render(tokenizer, messages, name))
                 texts, turns = [of.text for of in rendered], [of.turns for of in rendered]
-            return encode_texts(
-                tokenizer,
-                ids,
-                texts,
-                max_length=limit,
-                overlong=overlong,
-                only=choice,
-                turns=turns,
-            )
+            return encode_texts(tokenizer, ids, texts, **cut, only=choice, turns=turns)
         seconds = [example.text_pair for example in examples if example.text_pair is not None]
-        return encode_pairs(
-            tokenizer,
-            ids,
-            list(zip(texts, seconds, strict=True)),
-            max_length=limit,
-            overlong=overlong,
-            token_types=self.info.identity.token_types,
-        )
+        pairs, types = list(zip(texts, seconds, strict=True)), self.info.identity.token_types
+        return encode_pairs(tokenizer, ids, pairs, **cut, token_types=types)
 
     def with_room(self, method: Method) -> "Inspection":
         """Return the model with a longest input that leaves room for what a method puts before it.

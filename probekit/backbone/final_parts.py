@@ -25,9 +25,9 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING,
 )
 
+from probekit.backbone.architecture import backbone_of
 from probekit.backbone.facts import Inspection
 from probekit.backbone.loading import read_weights
-from probekit.backbone.model_classes import backbone_of
 from probekit.errors import BackboneError, reason_of
 from probekit.probe.model_parts import ACTIVATIONS, FinalNorm, OutputHead
 
@@ -88,25 +88,21 @@ def read_output_head(inspection: Inspection) -> OutputHead:
     if config is not inspection.config and type(config) not in known:
         known, kind = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, AutoModelForImageTextToText
     if inspection.info.identity.part is not None:
-        raise BackboneError(
-            _no_head(name, causal, "the head of the whole model belongs to its decoder")
-        )
+        raise _no_head(name, causal, "the head of the whole model belongs to its decoder")
     if type(config) not in known:
-        raise BackboneError(
-            _no_head(name, causal, f"transformers has none for {config.model_type}")
-        )
+        raise _no_head(name, causal, f"transformers has none for {config.model_type}")
     model, report = read_weights(inspection, kind, dtype="auto")
     base = next(f"{name}." for name, module in model.named_modules() if module is _inner(model))
     missing = sorted(key for key in report["missing_keys"] if not key.startswith(base))
     if missing:
         these = f"{', '.join(missing[:2])}{', ...' if len(missing) > 2 else ''}"
-        raise BackboneError(_no_head(name, causal, f"the checkpoint lacks {these}"))
+        raise _no_head(name, causal, f"the checkpoint lacks {these}")
     return _extract(name, model, "causal" if causal else "masked", inspection.info.dim)
 
 
-def _no_head(name: str, causal: bool, why: str) -> str:
+def _no_head(name: str, causal: bool, why: str) -> BackboneError:
     what = "language-model head" if causal else "masked-language-model head"
-    return (
+    return BackboneError(
         f"model {name!r} has no {what}: {why}. Choose a checkpoint that was saved with it, or use "
         "--tie input: a trained transform over the input embeddings."
     )
@@ -122,15 +118,15 @@ def _extract(name: str, model: PreTrainedModel, kind: str, dim: int) -> OutputHe
         expected = _own_logits(model, rows)
         scaled = [_scaled(head, rows, expected) for head in readings]
     except Exception as error:  # a head of another form fails in its own way
-        raise BackboneError(_unknown_form(name, model, reason_of(error))) from error
+        raise _unknown_form(name, model, reason_of(error)) from error
     errors = [float((head(rows) - expected).abs().max()) for head in scaled]
     if not errors or min(errors) > _TOLERANCE * float(expected.abs().max()):
-        raise BackboneError(_unknown_form(name, model, "it computes something else"))
+        raise _unknown_form(name, model, "it computes something else")
     return scaled[errors.index(min(errors))]
 
 
-def _unknown_form(name: str, model: PreTrainedModel, why: str) -> str:
-    return (
+def _unknown_form(name: str, model: PreTrainedModel, why: str) -> BackboneError:
+    return BackboneError(
         f"model {name!r}: the head of {type(model).__name__} is of a form that probekit does not "
         f"know (expected: dense, activation, LayerNorm, projection; {why}). Choose another family, "
         "or use --tie input: a trained transform over the input embeddings."

@@ -19,19 +19,18 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from probekit.backbone.checkpoint import CheckpointKind
-from probekit.backbone.forward import quiet_transformers
-from probekit.backbone.model_classes import (
+from probekit.backbone.architecture import (
     backbone_of,
     encoder_of,
     saved_whole,
     text_config,
     without_memory,
 )
+from probekit.backbone.checkpoint import CheckpointKind
+from probekit.backbone.forward import quiet_transformers
 from probekit.base.fingerprint import digest_stream
 from probekit.base.notices import warn_once
 from probekit.base.registry import PathName, typed_name
-from probekit.data.texts import backend
 from probekit.errors import BackboneError, OptionError
 
 
@@ -63,8 +62,8 @@ class GivenModel:
         if not isinstance(model, PreTrainedModel):
             raise BackboneError(
                 f"model {name!r}: expected a transformers model (PreTrainedModel), found "
-                f"{type(model).__name__}. Merge PEFT's adapters (model.merge_and_unload()), or "
-                "give the transformers model inside."
+                f"{type(model).__name__}. Merge PEFT's adapters (merge_and_unload()), or give the "
+                "transformers model inside."
             )
         if not isinstance(tokenizer, PreTrainedTokenizerFast):
             raise BackboneError(
@@ -76,8 +75,7 @@ class GivenModel:
         if any(module.training for module in given.backbone.modules()):
             raise BackboneError(
                 f"model {name!r} is in training mode, so dropout would make its hidden states "
-                "random. Call model.eval() first (and model.train() afterwards to go on "
-                "training)."
+                "random. Call model.eval() first (and model.train() to go on training)."
             )
         return given
 
@@ -101,8 +99,7 @@ class GivenModel:
         if inner is None:
             raise BackboneError(
                 f"model {self.name!r}: {type(self.model).__name__} neither is nor contains a "
-                f"transformers model that probekit can read ({self.config.model_type} models "
-                "without a head). Give one that AutoModel.from_pretrained loads."
+                f"transformers model without a head. Give one that AutoModel.from_pretrained loads."
             )
         return inner
 
@@ -110,12 +107,6 @@ class GivenModel:
     def device(self) -> torch.device:
         """Where it lies."""
         return next(self.backbone.parameters()).device
-
-    def read_tokenizer(self) -> PreTrainedTokenizerFast:
-        """Return a copy of its tokenizer, padding and truncation off."""
-        tokenizer = copy.deepcopy(self.tokenizer)
-        backend(tokenizer)  # which switches both off
-        return tokenizer
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
@@ -138,7 +129,15 @@ class GivenModel:
         assert config is not None, "it has a backbone"
         check_classes(self.name, self.backbone, skeleton, config)
         check_forward(self.name, self.backbone)
-        check_vocabulary(self.name, self.tokenizer, rows)
+        special = set(self.tokenizer.all_special_ids)  # of which one for padding stands in no text
+        ids = self.tokenizer.get_vocab().values()
+        if (largest := max((i for i in ids if i not in special), default=0)) >= rows:
+            token = self.tokenizer.convert_ids_to_tokens(largest)
+            raise BackboneError(
+                f"model {self.name!r}: its tokenizer has the token id {largest} ({token!r}), but "
+                f"the model has only {rows} embeddings. The tokenizer belongs to another model, or "
+                "model.resize_token_embeddings was not called."
+            )
 
     def digest(self) -> str:
         """Return the identity of its tensors (64 hex digits): of names, dtypes, shapes and numbers.
@@ -207,8 +206,7 @@ def check_usable(name: str, model: PreTrainedModel) -> None:
         if type(module).__module__.startswith("peft."):
             raise BackboneError(
                 f"model {name!r}: its module {part!r} is an adapter ({type(module).__name__}) that "
-                "is not merged. Merge it into the weights (PEFT's merge_and_unload), or remove it "
-                "(model.delete_adapter)."
+                "is not merged. Merge it (merge_and_unload), or remove it (delete_adapter)."
             )
 
 
@@ -241,9 +239,8 @@ def check_classes(
             is_now, built = (getattr(kind, "__name__", "missing") for kind in (actual, expected))
             raise BackboneError(
                 f"model {name!r}: its module {part!r} is {is_now}, but its configuration builds "
-                f"{built}. probekit identifies a model by its configuration and weights, so it "
-                "cannot read one that was quantised, pruned or edited. Give one in which only "
-                "the weights changed."
+                f"{built}, by which probekit knows a model. Give one whose weights alone were "
+                "changed: not quantised, pruned or edited."
             )
         exchanged.append(part)
 
@@ -263,8 +260,7 @@ def check_forward(name: str, model: nn.Module) -> None:
         if "forward" in vars(module) and "_hf_hook" not in vars(module):  # accelerate's
             raise BackboneError(
                 f"model {name!r}: the forward method of its module {part!r} was replaced, and "
-                "probekit identifies a model by its tensors and configuration alone. Give a model "
-                "with its original forward method."
+                "probekit knows a model by its tensors alone. Give one with its own forward."
             )
         if _has_hooks(module):
             warn_once(
@@ -284,30 +280,6 @@ def _has_hooks(module: nn.Module) -> bool:
         if not str(definition.__module__).startswith(_LIBRARIES):
             return True
     return False
-
-
-def check_vocabulary(name: str, tokenizer: PreTrainedTokenizerFast, rows: int) -> None:
-    """Check that a model has an embedding for what its tokenizer reads.
-
-    A token that was added and stands in no text (for padding) may be without.
-
-    Args:
-        name: as above.
-        tokenizer: its tokenizer.
-        rows: of its table of embeddings.
-
-    Raises:
-        BackboneError: a token has none.
-    """
-    special = set(tokenizer.all_special_ids)
-    largest = max((i for i in tokenizer.get_vocab().values() if i not in special), default=0)
-    if largest >= rows:
-        raise BackboneError(
-            f"model {name!r}: its tokenizer has the token id {largest} "
-            f"({tokenizer.convert_ids_to_tokens(largest)!r}), but the model has only {rows} "
-            "embeddings. The tokenizer belongs to another model, or "
-            "model.resize_token_embeddings was not called."
-        )
 
 
 def as_given(

@@ -8,32 +8,20 @@ from typing import Any
 import transformers
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from probekit.backbone.architecture import (
-    build_model,
-    building,
-    code_digest,
-    config_to_read,
-    load_config,
-    read_with,
-)
+from probekit.backbone import architecture, facts
 from probekit.backbone.checkpoint import Checkpoint, find_checkpoint, local_path
-from probekit.backbone.facts import (
-    BackboneInfo,
-    Identity,
-    Inspection,
-    TunedValues,
-    computing_options,
-    files_digest,
-    random_digest,
-    tokenizer_digest,
-)
 from probekit.backbone.forward import takes
 from probekit.backbone.given_model import GivenModel
-from probekit.backbone.model_classes import ENCODER, backbone_classes, saved_whole, without_memory
+from probekit.backbone.model_files import (
+    code_digest,
+    keep_words_apart,
+    load_config,
+    read_tokenizer,
+    read_with,
+)
 from probekit.backbone.placement import check_quantizable
 from probekit.backbone.saved_run import SavedRun
 from probekit.backbone.structure import embedding_rows, read_structure, shortened
-from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
 from probekit.errors import BackboneError, HubError, MissingFileError, OptionError, reason_of
 
 logger = logging.getLogger(__name__)
@@ -59,7 +47,7 @@ def inspect_backbone(
     part: str | None = None,
     quantize: str | None = None,
     trust_remote_code: bool = False,
-) -> Inspection:
+) -> facts.Inspection:
     """Find a model, check that it can serve, and learn its facts and identity.
 
     The weights are not loaded. Those of a Hub repository are not even downloaded, because the Hub
@@ -92,16 +80,9 @@ def inspect_backbone(
             )
         return _inspect(model, model.config, random_init, part, quantize)
     if (run := SavedRun.at(model)) is not None:
-        return inspect_run(
-            run,
-            trust_remote_code=trust_remote_code,
-            asked={
-                "revision": revision,
-                "random_init": random_init,
-                "part": part,
-                "quantize": quantize,
-            },
-        )
+        asked = {"revision": revision, "random_init": random_init, "part": part}
+        asked |= {"quantize": quantize}
+        return inspect_run(run, asked=asked, trust_remote_code=trust_remote_code)
     checkpoint = find_checkpoint(
         model, revision=revision, weights=random_init is None, trusted=trust_remote_code
     )
@@ -115,7 +96,7 @@ def part_to_name(model: str) -> str | None:
         ProbekitError: as ``inspect_backbone``, where the configuration cannot be read.
     """
     config = load_config(find_checkpoint(model, weights=False))
-    return ENCODER if saved_whole(config) else None
+    return architecture.ENCODER if architecture.saved_whole(config) else None
 
 
 def _inspect(
@@ -124,14 +105,14 @@ def _inspect(
     random_init: int | None,
     part: str | None,
     quantize: str | None,
-) -> Inspection:
+) -> facts.Inspection:
     """Learn the facts and the identity of a model that was found."""
     model = checkpoint.name
     if quantize is not None:
         check_quantizable(checkpoint, whole, f"--quantize {quantize}")
-    config = config_to_read(model, whole, part)
-    with building(model, config), without_memory():
-        skeleton = build_model(config)
+    config = architecture.config_to_read(model, whole, part)
+    with architecture.building(model, config), architecture.without_memory():
+        skeleton = architecture.build_model(config)
     rows = embedding_rows(model, skeleton)
     if random_init is None:  # before anything is built of real memory
         _check_held(checkpoint, skeleton)
@@ -140,7 +121,7 @@ def _inspect(
     structure = read_structure(model, config)
     tokenizer = read_tokenizer(checkpoint)
     of_tokenizer: dict[str, Any] = {
-        "text_tokenizer": tokenizer_digest(tokenizer),
+        "text_tokenizer": facts.tokenizer_digest(tokenizer),
         # the tokenizer makes them, and the model tells at least two of them apart
         "token_types": "token_type_ids" in tokenizer.model_input_names
         and takes(type(skeleton), "token_type_ids")
@@ -148,17 +129,17 @@ def _inspect(
         "max_length": longest_input(model, tokenizer, skeleton, config),
     }
     keep_words_apart(tokenizer, model)
-    identity = Identity(
+    identity = facts.Identity(
         architecture=type(skeleton).__name__,
-        configuration=computing_options(config),
-        word_tokenizer=tokenizer_digest(tokenizer),
+        configuration=facts.computing_options(config),
+        word_tokenizer=facts.tokenizer_digest(tokenizer),
         random_init=random_init,
         part=part,
         quantize=quantize,
         **of_tokenizer,
         **_digests(checkpoint, config, random_init),
     )
-    info = BackboneInfo(
+    info = facts.BackboneInfo(
         name=model,
         source=checkpoint.kind,
         revision=checkpoint.revision,
@@ -169,7 +150,7 @@ def _inspect(
         vocab_size=rows,
         identity=identity,
     )
-    return Inspection(
+    return facts.Inspection(
         info=info,
         tokenizer=tokenizer,
         config=config,
@@ -187,12 +168,12 @@ def _digests(
     digests: dict[str, Any] = {"adapter": None}
     if isinstance(checkpoint, Checkpoint):
         checkpoint.fetch(listed=False)
-        digests["adapter"] = files_digest(checkpoint.adapter) if checkpoint.adapter else None
+        digests["adapter"] = facts.files_digest(checkpoint.adapter) if checkpoint.adapter else None
         digests["code"] = code_digest(checkpoint.folder) if checkpoint.trusted else None
     if random_init is not None:
-        digests["weights"] = random_digest(config, random_init)
+        digests["weights"] = facts.random_digest(config, random_init)
     elif isinstance(checkpoint, Checkpoint):
-        digests["weights"] = files_digest(checkpoint.weights)
+        digests["weights"] = facts.files_digest(checkpoint.weights)
     else:
         digests["weights"] = checkpoint.digest()
     return digests
@@ -263,7 +244,7 @@ def find_again(
     made: str,
     remedy: str | None = None,
     trust_remote_code: bool = False,
-) -> Inspection:
+) -> facts.Inspection:
     """Inspect the backbone that ``about`` describes, and prove that it is the same.
 
     Errors are those of `load_again`.
@@ -275,7 +256,7 @@ def find_again(
         trust_remote_code: as there.
         remedy: what to do where it is another model, or none is there; None is to give --model.
     """
-    expected, name, source = Identity(**about["identity"]), about["name"], about.get("source")
+    expected, name, source = facts.Identity(**about["identity"]), about["name"], about.get("source")
     if apart := about.get("apart"):
         raise BackboneError(
             f"{made} was made from imported states of {name!r}, and running the model gives "
@@ -288,42 +269,31 @@ def find_again(
         "trust_remote_code": trust_remote_code,
     }
     if model is None:
-        inspection = _where_it_was(about, made, remedy, **how)
+        if source == "memory":
+            raise MissingFileError(
+                f"model {name!r} was in memory when {made} was made. {remedy or _AGAIN}"
+            )
+        if source not in (None, "hub") and local_path(name) is None:
+            # not looked for on the Hub: 'models/bert' would pass for a repository
+            raise MissingFileError(f"model {name!r}: no such file or folder. {remedy or _MOVED}")
+        try:
+            inspection = inspect_backbone(name, revision=about["revision"], **how)
+        except (MissingFileError, HubError) as error:
+            raise type(error)(f"{error} {remedy or _MOVED}") from error
     elif isinstance(model, str) and source == "memory" and expected.random_init is None:
         inspection = inspect_backbone(read_saved(model), **how)
     else:
         inspection = inspect_backbone(model, **how)
     if differences := expected.differences(inspection.info.identity):
-        known = isinstance(model, GivenModel) and source != "memory"
-        hint = (
-            " A model in memory is identified by its tensors, a model on disk by its files."
-            if known
-            else ""
-        )
+        hint = ""
+        if isinstance(model, GivenModel) and source != "memory":
+            hint = " A model in memory is identified by its tensors, a model on disk by its files."
         advice = remedy or "Give the right model with --model."
         raise BackboneError(
             f"model {inspection.info.name!r} is not the one that {made} was made with "
             f"({name!r}): {'; '.join(differences)}.{hint} {advice}"
         )
     return inspection
-
-
-def _where_it_was(
-    about: Mapping[str, Any], made: str, remedy: str | None, **how: Any
-) -> Inspection:
-    """Inspect a model where it was."""
-    name, source, moved = about["name"], about.get("source", "hub"), remedy or _MOVED
-    if source == "memory":
-        raise MissingFileError(
-            f"model {name!r} was in memory when {made} was made. {remedy or _AGAIN}"
-        )
-    if source != "hub" and local_path(name) is None:
-        # not looked for on the Hub: 'models/bert' would pass for a repository
-        raise MissingFileError(f"model {name!r}: no such file or folder. {moved}")
-    try:
-        return inspect_backbone(name, revision=about["revision"], **how)
-    except (MissingFileError, HubError) as error:
-        raise type(error)(f"{error} {moved}") from error
 
 
 def read_saved(model: str) -> GivenModel:
@@ -344,7 +314,9 @@ def read_saved(model: str) -> GivenModel:
     saved = next(iter(config.architectures or ()), "")
     kind = getattr(transformers, saved) if hasattr(transformers, saved) else None
     try:
-        whole = read_with(kind or backbone_classes(config)[0], checkpoint, dtype="auto")
+        whole = read_with(
+            kind or architecture.backbone_classes(config)[0], checkpoint, dtype="auto"
+        )
     except Exception as error:  # damaged files raise whatever their reader raises
         raise BackboneError(
             f"model {model!r}: its weights in {checkpoint.folder} cannot be loaded "
@@ -355,7 +327,7 @@ def read_saved(model: str) -> GivenModel:
 
 def inspect_run(
     run: SavedRun, *, asked: Mapping[str, Any], trust_remote_code: bool
-) -> "Inspection":
+) -> facts.Inspection:
     """Inspect the model of a saved run; see ``inspect_backbone``.
 
     Args:
@@ -398,6 +370,6 @@ def inspect_run(
         final_norm=structure.final_norm is not None,
         identity=replace(base.info.identity, method=run.method, tuned=run.digest),
     )
-    tuned = TunedValues(run=run, whole=base.structure)
+    tuned = facts.TunedValues(run=run, whole=base.structure)
     inspection = replace(base, info=info, structure=structure, tuned=tuned)
     return inspection.with_room(run.tuning)

@@ -11,18 +11,13 @@ import torch
 import transformers
 from transformers import PretrainedConfig, PreTrainedModel
 
-from probekit.backbone.architecture import build_model, loaded_again, read_with, without_pooler
+from probekit.backbone import architecture
 from probekit.backbone.checkpoint import refuse_adapter
 from probekit.backbone.facts import Inspection
 from probekit.backbone.forward import hidden_states, quiet_transformers
 from probekit.backbone.given_model import POOLER, GivenModel
 from probekit.backbone.miniature import plain_ids
-from probekit.backbone.model_classes import (
-    backbone_classes,
-    backbone_of,
-    saved_alone,
-    without_memory,
-)
+from probekit.backbone.model_files import read_with
 from probekit.backbone.padding import ROUNDING, row_error
 from probekit.backbone.placement import keep_layout
 from probekit.backbone.structure import embedding_rows
@@ -100,13 +95,14 @@ def load_model(
         BackboneError: the files are damaged; weights are missing, left over or of another shape.
     """
     config, name = inspection.whole, inspection.info.name
-    auto, backbone_class = backbone_classes(config)
-    kind = backbone_class if config.is_encoder_decoder and saved_alone(config) else auto
-    options = {**without_pooler(config), **_prefix_of_head(config, backbone_class), **placed}
-    whole, report = read_weights(inspection, kind, dtype=dtype, **options)
+    auto, backbone_class = architecture.backbone_classes(config)
+    halved = config.is_encoder_decoder and architecture.saved_alone(config)
+    kind = backbone_class if halved else auto
+    options = {**architecture.without_pooler(config), **_prefix_of_head(config, backbone_class)}
+    whole, report = read_weights(inspection, kind, dtype=dtype, **options, **placed)
     if inspection.info.identity.adapter is not None:
         logger.info("%s: the adapter beside its weights is applied.", name)
-    model = backbone_of(whole) or whole
+    model = architecture.backbone_of(whole) or whole
     path = next(path for path, module in whole.named_modules() if module is model)
     _check_fit(name, whole, path, model, report)
     keep_layout(whole, path, model)
@@ -134,11 +130,7 @@ def _prefix_of_head(config: PretrainedConfig, kind: Any) -> dict[str, Any]:
 
 
 def _check_fit(
-    name: str,
-    whole: PreTrainedModel,
-    path: str,
-    model: PreTrainedModel,
-    report: Mapping[str, Any],
+    name: str, whole: PreTrainedModel, path: str, model: PreTrainedModel, report: Mapping[str, Any]
 ) -> None:
     """Check that the tensors of a backbone were all there, and all used.
 
@@ -205,8 +197,7 @@ def _check_text(name: str, whole: PreTrainedModel, model: PreTrainedModel) -> No
     if len(together) != len(alone) or row_error(together, alone) > ROUNDING[model.dtype]:
         raise BackboneError(
             f"model {name!r} ({whole.config.model_type}): its text model {type(model).__name__} "
-            "gives different states alone than inside the whole model. Choose its text-only "
-            "release."
+            "gives different states alone. Choose its text-only release."
         )
 
 
@@ -267,7 +258,7 @@ def _copy_weights(
     stored = given.model.dtype if dtype == "auto" else dtype
     options |= {"config": inspection.whole, "dtype": stored, "output_loading_info": True}
     try:
-        with without_memory():
+        with architecture.without_memory():
             config = copy.deepcopy(inspection.whole)
             itself = issubclass(kind, PreTrainedModel)
             wanted: Any = kind if itself else type(kind.from_config(config))
@@ -301,7 +292,7 @@ def draw_model(
     """
     config = inspection.config
     with quiet_transformers(), seeded(seed):
-        drawn = build_model(config)
+        drawn = architecture.build_model(config)
         if dtype == torch.float32 and not placed:
             return drawn
-        return loaded_again(drawn, config, dtype, placed)
+        return architecture.loaded_again(drawn, config, dtype, placed)

@@ -13,9 +13,13 @@ import torch
 from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from probekit.backbone.architecture import build_model, count_parameters, loaded_again
+from probekit.backbone.architecture import (
+    build_model,
+    count_parameters,
+    loaded_again,
+    without_memory,
+)
 from probekit.backbone.forward import quiet_transformers
-from probekit.backbone.model_classes import without_memory
 from probekit.backbone.placement import STAND_IN_OUTLIER, quantization
 from probekit.base.machine import available_memory, free_memory
 from probekit.base.notices import human_bytes

@@ -12,27 +12,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from probekit.backbone.architecture import plain_config
+from probekit.backbone import placement
 from probekit.backbone.facts import BackboneInfo, Inspection, TunedValues
 from probekit.backbone.final_parts import read_final_norm
 from probekit.backbone.forward import hidden_states
 from probekit.backbone.given_model import GivenModel
 from probekit.backbone.inspecting import find_again
 from probekit.backbone.loading import check_memory, draw_model, load_model, resolve_compute_dtype
+from probekit.backbone.model_files import plain_config
 from probekit.backbone.padding import Layers, prove_batching
-from probekit.backbone.placement import (
-    DeviceMap,
-    check_device_map,
-    check_quantizable,
-    describe_layout,
-    host_copy,
-    keep_gradients,
-    layout_of,
-    main_device,
-    pack_linear_layers,
-    placing,
-    quantization,
-)
 from probekit.backbone.points import captured
 from probekit.backbone.saved_run import SavedRun
 from probekit.backbone.states import NO_POINTS, PointLayers
@@ -211,8 +199,8 @@ class Backbone:
     @property
     def computed_on(self) -> str:
         """What makes the states: the device, or the devices of its parts."""
-        layout = layout_of(self.model)
-        return str(self.device) if layout is None else describe_layout(layout)
+        layout = placement.layout_of(self.model)
+        return str(self.device) if layout is None else placement.describe_layout(layout)
 
     @property
     def overflow(self) -> str:
@@ -234,7 +222,7 @@ class Backbone:
         Raises:
             BackboneError: they are narrower or wider than the hidden states.
         """
-        weight = host_copy(self.model, self.model.get_input_embeddings()).weight
+        weight = placement.host_copy(self.model, self.model.get_input_embeddings()).weight
         assert isinstance(weight, Tensor)
         if weight.shape[1] != self.info.dim:
             raise BackboneError(
@@ -250,7 +238,7 @@ def load_backbone(
     *,
     device: str = "cpu",
     compute_dtype: str = "auto",
-    device_map: DeviceMap | None = None,
+    device_map: placement.DeviceMap | None = None,
     learns: bool = False,
     quantize_for: str | None = None,
 ) -> Backbone:
@@ -293,26 +281,24 @@ def load_backbone(
         for value in model.parameters():  # which may be those of the given model
             value.data = value.data.clone()
     if learns or inspection.tuned is not None:  # which computes in 4 bits what it did as it learned
-        keep_gradients(model)
-    target = main_device(model)
-    if target.type == "cpu" and layout_of(model) is None and not learns:
-        pack_linear_layers(model)
+        placement.keep_gradients(model)
+    target = placement.main_device(model)
+    if target.type == "cpu" and placement.layout_of(model) is None and not learns:
+        placement.pack_linear_layers(model)
+    norm = None
+    if (name := inspection.structure.final_norm) is not None:
+        norm = read_final_norm(
+            placement.host_copy(model, model.get_submodule(name)), inspection.info.dim
+        )
     return Backbone(
         inspection=inspection,
         device=target,
         compute_dtype=dtype,
         batching=batching,
-        final_norm=_final_norm(inspection, model),
+        final_norm=norm,
         model=model,
         products=products if learns else None,
     )
-
-
-def _final_norm(inspection: Inspection, model: PreTrainedModel) -> FinalNorm | None:
-    name = inspection.structure.final_norm
-    if name is None:
-        return None
-    return read_final_norm(host_copy(model, model.get_submodule(name)), inspection.info.dim)
 
 
 def load_again(
@@ -322,7 +308,7 @@ def load_again(
     device: str,
     compute_dtype: str,
     made: str,
-    device_map: DeviceMap | None = None,
+    device_map: placement.DeviceMap | None = None,
     trust_remote_code: bool = False,
     learns: bool = False,
     quantize_for: str | None = None,
@@ -349,7 +335,7 @@ def load_again(
         OptionError: its blocks cannot be laid out so, or it cannot be quantized.
     """
     if device_map is not None:
-        check_device_map(device_map, device, given=isinstance(model, GivenModel))
+        placement.check_device_map(device_map, device, given=isinstance(model, GivenModel))
     inspection = find_again(about, model=model, made=made, trust_remote_code=trust_remote_code)
     return load_backbone(
         inspection,
@@ -396,7 +382,7 @@ def _read_model(
     dtype: torch.dtype,
     products: torch.dtype,
     *,
-    device_map: DeviceMap | None,
+    device_map: placement.DeviceMap | None,
     quantize_for: str | None,
 ) -> PreTrainedModel:
     """Return the model with its values where they are to be; see `load_backbone`."""
@@ -404,13 +390,13 @@ def _read_model(
     if tuned is not None:
         quantize_for = tuned.run.quantize_for
     if bits is None and quantize_for is not None:
-        check_quantizable(inspection.checkpoint, inspection.whole, quantize_for)
+        placement.check_quantizable(inspection.checkpoint, inspection.whole, quantize_for)
         bits = "4bit"
-    quantized = quantization(bits, products)
+    quantized = placement.quantization(bits, products)
     read_as = dtype if tuned is None else torch.float32  # in which the values were trained
     seed = inspection.info.identity.random_init
     with ExitStack() as offloaded:
-        placed = {**quantized, **placing(device_map, device, bool(quantized), offloaded)}
+        placed = {**quantized, **placement.placing(device_map, device, bool(quantized), offloaded)}
         if seed is None:
             model = load_model(inspection, read_as, placed)
         else:

@@ -183,9 +183,8 @@ def check_quantizable(
     said = f"{asked}: model {checkpoint.name!r}"
     if isinstance(checkpoint, GivenModel):
         raise OptionError(
-            f"{said} is in memory, and weights can only be quantized while they are loaded. Leave "
-            "the option out and give a model that was loaded quantized, or save the model and "
-            "give its folder."
+            f"{said} is in memory, and weights are quantized as they are loaded. Give a model that "
+            "was loaded quantized, or save this one and give its folder."
         )
     if checkpoint.kind == "gguf":
         raise OptionError(
@@ -220,11 +219,7 @@ def quantization(
     options: dict[str, Any] = (
         {"load_in_8bit": True, "llm_int8_threshold": outlier}
         if quantize == "8bit"
-        else {
-            "load_in_4bit": True,
-            "bnb_4bit_quant_type": "nf4",
-            "bnb_4bit_compute_dtype": dtype,
-        }
+        else {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": dtype}
     )
     make: Any = BitsAndBytesConfig  # which has no types
     return {"quantization_config": make(**options)}

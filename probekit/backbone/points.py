@@ -8,26 +8,22 @@ norm(norm(x + attn_out) + mlp_out)`` (norms last).
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from probekit.backbone.architecture import build_model, building
+from probekit.backbone.architecture import build_model, without_memory
 from probekit.backbone.forward import hidden_states
-from probekit.backbone.miniature import build_miniature, plain_ids
-from probekit.backbone.model_classes import without_memory
-from probekit.backbone.structure import are_same, embedding_rows
+from probekit.backbone.structure import are_same, small_copy
 from probekit.base.layers import POINTS, RESID_POST
 from probekit.errors import BackboneError
 from probekit.tuning.contract import blocks_of
-
-_TIME = 8
-"""Subwords that the copy reads."""
 
 _ATTENTION = "att"
 """In the name of every module that is or holds attention, and of no other."""
@@ -85,12 +81,6 @@ def _first_tensor(values: Any) -> Tensor | None:
     return next((value for value in values if isinstance(value, Tensor)), None)
 
 
-def _first_read(given: Any, options: Any) -> Tensor | None:
-    """Return the first tensor that a module is given, by place or by name."""
-    read = _first_tensor(given)
-    return _first_tensor(options) if read is None else read
-
-
 def find_points(name: str, config: PretrainedConfig) -> dict[str, Place]:
     """Return where in its blocks a model has points besides the residual stream.
 
@@ -103,15 +93,13 @@ def find_points(name: str, config: PretrainedConfig) -> dict[str, Place]:
     Raises:
         BackboneError: a small copy cannot be built or run.
     """
-    with building(name, config):
-        model = build_miniature(config)
-    ids = plain_ids(embedding_rows(name, model), model.config)[:_TIME]
+    model, text, _ = small_copy(name, config)
     blocks = _blocks(model)
     calls = [_Calls() for _ in blocks]
     with _recording(blocks, calls):
-        states = hidden_states(name, model, torch.tensor([ids]))
+        states = hidden_states(name, model, text)
     proven = [
-        _additions(seen, config) if _is_block_of(seen, layer) else []
+        list(_additions(seen, config)) if _is_block_of(seen, layer) else []
         for seen, layer in zip(calls, states, strict=False)
     ]
     with without_memory():
@@ -143,37 +131,26 @@ def _has(blocks: Sequence[nn.Module], place: Place) -> bool:
 @contextmanager
 def _recording(blocks: Sequence[nn.Module], calls: Sequence[_Calls]) -> Iterator[None]:
     """Write down what all modules of some blocks read and return inside of the context."""
-    handles = []
-    for block, seen in zip(blocks, calls, strict=True):
-        for name, module in block.named_modules():
-
-            def record_output(
-                module: nn.Module, given: Any, options: Any, output: Any,
-                name: str = name, seen: _Calls = seen,
-            ) -> None:  # fmt: skip
-                if (made := _first_tensor(output)) is not None:
-                    seen.made[name] = _copied_with_axes(seen.read.get(""), made)
-
-            def record_input(
-                module: nn.Module, given: Any, options: Any, name: str = name, seen: _Calls = seen
-            ) -> None:
-                if (read := _first_read(given, options)) is not None:
-                    seen.read[name] = _copied_with_axes(seen.read.get(""), read)
-
-            handles.append(module.register_forward_pre_hook(record_input, with_kwargs=True))
-            handles.append(module.register_forward_hook(record_output, with_kwargs=True))
-    try:
+    with ExitStack() as hooks:
+        for block, seen in zip(blocks, calls, strict=True):
+            for name, module in block.named_modules():
+                record = partial(_record, seen, name)
+                hooks.enter_context(module.register_forward_pre_hook(record, with_kwargs=True))
+                hooks.enter_context(module.register_forward_hook(record, with_kwargs=True))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
-def _copied_with_axes(x: Tensor | None, states: Tensor) -> Tensor:
-    """Return a copy of some states, since blocks add in place, that has the axes of ``x``."""
-    if x is None or states.dim() != 2 or len(states) != x.shape[:2].numel():
-        return states.clone()
-    return states.clone().view(*x.shape[:2], -1)
+def _record(
+    seen: _Calls, name: str, module: nn.Module, given: Any, options: Any, *output: Any
+) -> None:
+    """Keep a copy of what a module reads or, given its output, makes; blocks add in place."""
+    states = _first_tensor(output[0] if output else (*given, *options.values()))
+    if states is None:
+        return
+    x = seen.read.get("")
+    flattened = x is not None and states.dim() == 2 and len(states) == x.shape[:2].numel()
+    axes = (*x.shape[:2], -1) if x is not None and flattened else states.shape
+    (seen.made if output else seen.read)[name] = states.clone().view(axes)
 
 
 def _is_block_of(calls: _Calls, layer: Tensor) -> bool:
@@ -184,25 +161,19 @@ def _is_block_of(calls: _Calls, layer: Tensor) -> bool:
     return are_same(x, layer)
 
 
-def _additions(calls: _Calls, config: PretrainedConfig) -> list[tuple[Place, Place]]:
-    """Return the places of attention and feed-forward outputs that explain what a block made."""
-    scales = {1.0, float(getattr(config, "residual_multiplier", 1.0))}
-    return [pair for scale in sorted(scales) for pair in _added(calls, scale)]
-
-
-def _added(calls: _Calls, scale: float) -> Iterator[tuple[Place, Place]]:
-    """Yield the pairs of an attention and a feed-forward output that explain a block's output."""
+def _additions(calls: _Calls, config: PretrainedConfig) -> Iterator[tuple[Place, Place]]:
+    """Yield the places of attention and feed-forward outputs that explain what a block made."""
     x, y = calls.read[""], calls.made[""]
-    feeds = calls.candidates(of_attention=False)
-    for attention, a in calls.candidates(of_attention=True):
+    scales = {1.0, float(getattr(config, "residual_multiplier", 1.0))}
+    found = [calls.candidates(of_attention=attention) for attention in (True, False)]
+    for scale, (attention, a) in product(sorted(scales), found[0]):
         first = x + scale * a
         middles = [first, *(calls.made[n] for n in _modules_that_read(calls, first))]
-        for feed, m in feeds:
-            for middle in middles:
-                last = middle + scale * m
-                ends = [last, *(calls.made[n] for n in _modules_that_read(calls, last))]
-                if any(end.shape == y.shape and are_same(end, y) for end in ends):
-                    yield Place(attention, scale=scale), Place(feed, scale=scale)
+        for (feed, m), middle in product(found[1], middles):
+            last = middle + scale * m
+            ends = [last, *(calls.made[n] for n in _modules_that_read(calls, last))]
+            if any(end.shape == y.shape and are_same(end, y) for end in ends):
+                yield Place(attention, scale=scale), Place(feed, scale=scale)
 
 
 def _modules_that_read(calls: _Calls, states: Tensor) -> list[str]:
@@ -274,15 +245,14 @@ def _attention_heads(config: PretrainedConfig, z: Place) -> int | None:
     read: list[Tensor] = []
 
     def keep(module: nn.Module, given: Any, options: Any) -> None:
-        if (states := _first_read(given, options)) is not None:
+        if (states := _first_tensor((*given, *options.values()))) is not None:
             read.append(states)
 
     try:
-        model = build_miniature(eager).requires_grad_(True)
-        module = _blocks(model)[0].get_submodule(z.module)
-        ids = plain_ids(embedding_rows("", model), model.config)[:_TIME]
+        model, text, _ = small_copy("", eager)
+        module = _blocks(model.requires_grad_(True))[0].get_submodule(z.module)
         with module.register_forward_pre_hook(keep, with_kwargs=True), torch.enable_grad():
-            probabilities = model(torch.tensor([ids]), output_attentions=True).attentions[0]
+            probabilities = model(text, output_attentions=True).attentions[0]
         n_heads = probabilities.shape[1]
         width = read[0].shape[-1] // n_heads
         touched = []
@@ -322,23 +292,15 @@ def captured(
     caught: dict[tuple[str, int], Tensor] = {}
     blocks = _blocks(model)
 
-    def keep(
-        module: nn.Module, given: Any, options: Any, output: Any, *, at: tuple[str, int]
-    ) -> None:
+    def keep(at: tuple[str, int], module: nn.Module, given: Any, options: Any, output: Any) -> None:
         place = places[at[0]]
-        states = _first_read(given, options) if place.enters else _first_tensor(output)
+        states = _first_tensor((*given, *options.values()) if place.enters else output)
         if states is not None:  # a copy, since some blocks add to what modules return in place
             caught[at] = states.detach() if place.enters else states.detach() * place.scale
 
-    handles = [
-        blocks[layer - 1]
-        .get_submodule(places[point].module)
-        .register_forward_hook(partial(keep, at=(point, layer)), with_kwargs=True)
-        for point, layers in points.items()
-        for layer in layers
-    ]
-    try:
+    with ExitStack() as hooks:
+        for at in [(point, layer) for point, layers in points.items() for layer in layers]:
+            module = blocks[at[1] - 1].get_submodule(places[at[0]].module)
+            hook = module.register_forward_hook(partial(keep, at), with_kwargs=True)
+            hooks.enter_context(hook)
         yield caught
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -3,6 +3,7 @@
 import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -89,9 +90,8 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
     Raises:
         BackboneError: the copy cannot be built or run, or its layers are no rows of subwords.
     """
-    with building(name, config):
-        model = build_miniature(config)
-    text, changed = _two_texts(model.config, embedding_rows(name, model))
+    model, text, other = small_copy(name, config)
+    changed = torch.cat([text[:, :-1], other], dim=1)
     states, norms = _watched(name, model, text)
     dim, odd = _shapes(name, model, states)
     plain = [layer for layer in range(len(states)) if layer not in odd]
@@ -100,8 +100,7 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
     if all(are_same(states[layer][:, 1:], before[layer][:, 1:]) for layer in plain):
         raise BackboneError(
             f"model {name!r}: in {type(model).__name__}, no token's state depends on another "
-            "token on this machine (its custom kernels may be missing). Choose a model of "
-            "another family."
+            "(its kernels may be missing here). Choose a model of another family."
         )
     last = len(states) - 1
     made = [norm for norm, output in norms if last not in odd and torch.equal(output, states[-1])]
@@ -133,25 +132,20 @@ def _watched(
     def note(block: nn.Module, arguments: object, output: Any) -> None:
         from_first_block.append(output[0] if isinstance(output, tuple | list) else output)
 
-    handles = [  # elements of a ``ModuleList`` lie inside of blocks
-        module.register_forward_hook(partial(record, part))
-        for part, module in model.named_modules()
-        if "norm" in type(module).__name__.lower() and not any(map(str.isdigit, part.split(".")))
-    ]
     count = model.config.to_dict().get("num_hidden_layers")
-    if isinstance(count, int) and (blocks := blocks_of(model, count)):
-        handles.append(blocks[0].register_forward_hook(note))
-    try:
+    with ExitStack() as hooks:
+        for part, module in model.named_modules():
+            inside = any(map(str.isdigit, part.split(".")))  # of a ``ModuleList``, so of a block
+            if "norm" in type(module).__name__.lower() and not inside:
+                hooks.enter_context(module.register_forward_hook(partial(record, part)))
+        if isinstance(count, int) and (blocks := blocks_of(model, count)):
+            hooks.enter_context(blocks[0].register_forward_hook(note))
         states = hidden_states(name, model, text)
-    finally:
-        for handle in handles:
-            handle.remove()
     tensors = [out for out in from_first_block[-1:] if isinstance(out, Tensor)]
     if any(out.shape == states[0].shape and are_same(out, states[0]) for out in tensors):
         raise BackboneError(
             f"model {name!r}: the hidden states of {type(model).__name__} start with the output "
-            "of its first block, not with the embeddings, so every layer number would be off by "
-            "one. Choose a model of another family."
+            "of its first block, not with the embeddings. Choose a model of another family."
         )
     return states, norms
 
@@ -225,19 +219,26 @@ def check_runs(
     Raises:
         BackboneError: it fails.
     """
-    with building(name, config):
-        model = build_miniature(config, dtype).to(device)  # type: ignore[arg-type]  # a wrapper
-    text, _ = _two_texts(model.config, embedding_rows(name, model))
+    model, text, _ = small_copy(name, config, dtype)
+    model.to(device)  # type: ignore[arg-type]  # a wrapper hides the method's signature
     mask = torch.ones_like(text)
     mask[:, -2:] = 0
     for given in (None, mask.to(device)):
         hidden_states(name, model, text.to(device), given)
 
 
-def _two_texts(config: PretrainedConfig, vocabulary: int) -> tuple[Tensor, Tensor]:
-    """Return two texts (1, time) of plain tokens that differ in their last token."""
-    text = torch.tensor([plain_ids(vocabulary, config)[: _TIME + 1]])
-    return text[:, :-1], torch.cat([text[:, :-2], text[:, -1:]], dim=1)
+def small_copy(
+    name: str, config: PretrainedConfig, dtype: torch.dtype = torch.float32
+) -> tuple[PreTrainedModel, Tensor, Tensor]:
+    """Return a small copy of a model, a text (1, time) of plain tokens, and one more token (1, 1).
+
+    Raises:
+        BackboneError: the copy cannot be built, or has no table of embeddings.
+    """
+    with building(name, config):
+        model = build_miniature(config, dtype)
+    ids = torch.tensor([plain_ids(embedding_rows(name, model), model.config)[: _TIME + 1]])
+    return model, ids[:, :-1], ids[:, -1:]
 
 
 def _shapes(

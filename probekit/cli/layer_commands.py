@@ -179,7 +179,7 @@ def _read_text(
     model: str, text: str, asked: LensOptions, page: Path | None, device: str
 ) -> "TextPredictions":
     """Return what each layer predicts at each position of a text, and write the page of it."""
-    from probekit.measures.text_lens import lens_of_text
+    from probekit.measures.lenses import lens_of_text
     from probekit.page.report_page import check_report
     from probekit.page.token_page import write_lens_page
 

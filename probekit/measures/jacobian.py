@@ -28,14 +28,7 @@ from probekit.base.replacing import matching, replacing, scratch
 from probekit.data.batches import TokenBatch
 from probekit.data.encoded import encoded_of
 from probekit.errors import BackboneError, DataError, StorageError
-from probekit.measures.lens_maps import (
-    DAMAGE,
-    JACOBIAN,
-    JACOBIANS,
-    PARAMETERS,
-    Lens,
-    check_no_other,
-)
+from probekit.measures import lens_maps
 from probekit.store import Entry
 
 SKIPPED = 16
@@ -51,14 +44,8 @@ _PAUSE = 1.0
 
 
 def fit_jacobian(
-    entry: Entry,
-    *,
-    rows: int | None,
-    seed: int,
-    save: Path | None,
-    device: str,
-    progress: bool,
-) -> Lens:
+    entry: Entry, *, rows: int | None, seed: int, save: Path | None, device: str, progress: bool
+) -> lens_maps.Lens:
     """Fit the Jacobians of all layers between the embeddings and the last one.
 
     With ``save``, finished texts are kept there until the lens is complete. A run that was killed
@@ -100,8 +87,8 @@ def fit_jacobian(
                 work.add(number, _text_jacobians(backbone, texts[number], layers))
                 bar.report(1)
         work.complete(layers)
-        lens = Lens.load(folder, entry.manifest.n_blocks, entry.manifest.dim)
-    return replace(lens, name=JACOBIAN)
+        lens = lens_maps.Lens.load(folder, entry.manifest.n_blocks, entry.manifest.dim)
+    return replace(lens, name=lens_maps.JACOBIAN)
 
 
 def _drawn(entry: Entry, rows: int | None, seed: int) -> list[Int64[Tensor, " time"]]:
@@ -183,7 +170,7 @@ class _SharedSums:
             key: says of what model and texts it is.
             n_texts: how many these are.
         """
-        self._result, self._key, self._n_texts = folder / JACOBIANS, key, n_texts
+        self._result, self._key, self._n_texts = folder / lens_maps.JACOBIANS, key, n_texts
         self._folder = folder / f"jacobian-{key[:12]}"
         self._own = self._folder / f"{uuid4().hex}.sum"
         self._sum, self._added = torch.zeros(()), list[int]()
@@ -194,9 +181,9 @@ class _SharedSums:
         Raises:
             OptionError: one does.
         """
-        check_no_other(self._result.parent, PARAMETERS)
+        lens_maps.check_no_other(self._result.parent, lens_maps.PARAMETERS)
         if not self._is_complete():
-            check_no_other(self._result.parent, self._result.name)
+            lens_maps.check_no_other(self._result.parent, self._result.name)
 
     def unfinished(self) -> Iterator[int]:
         """Yield each unfinished text that no other process is working on; none can meanwhile."""
@@ -242,7 +229,7 @@ class _SharedSums:
     def _is_complete(self) -> bool:
         try:
             found = torch.load(self._result, weights_only=True, mmap=True)
-        except (*DAMAGE, FileNotFoundError):  # of another program
+        except (*lens_maps.DAMAGE, FileNotFoundError):  # of another program
             return False
         return isinstance(found, dict) and found.get("key") == self._key
 
@@ -251,7 +238,7 @@ class _SharedSums:
         for file in matching(self._folder, "*.sum"):
             try:
                 parts.append(torch.load(file, weights_only=True, mmap=True))
-            except (*DAMAGE, OSError) as error:
+            except (*lens_maps.DAMAGE, OSError) as error:
                 if file.exists():  # else another process has completed the lens
                     raise StorageError(f"{file} is damaged ({error}). Remove it.") from error
         return parts

@@ -1,26 +1,30 @@
-"""What each layer of cached rows would predict through a lens, which may be solved on them.
+"""What each layer would predict through a lens: of cached rows, or at each position of a text.
 
 A tuned lens is a ridge regression of the direction of the last layer, which shrinks towards the
 logit lens; held-out texts choose its strength by the divergence.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64, Shaped
 from torch import Tensor
+from transformers import PreTrainedTokenizerFast
 
+from probekit.backbone import inspect_backbone, load_backbone
+from probekit.backbone.final_parts import read_output_head
 from probekit.base.kinds import KINDS
 from probekit.base.layers import parse_layers
 from probekit.base.machine import pick_device
 from probekit.base.notices import ProgressBar
 from probekit.base.numbers import numpy_generator
-from probekit.base.registry import PathName
-from probekit.errors import DataError, EntryError, OptionError
+from probekit.base.registry import PathName, typed_name
+from probekit.errors import BackboneError, DataError, EntryError, OptionError
 from probekit.features import FeatureView, Location, Splits, open_features
 from probekit.measures.jacobian import fit_jacobian
 from probekit.measures.lens_maps import (
@@ -29,15 +33,21 @@ from probekit.measures.lens_maps import (
     LOGIT,
     TUNED,
     Lens,
+    LogitReader,
     Translator,
     check_no_other,
     named_lens,
 )
-from probekit.measures.logit_reader import LogitReader
 from probekit.measures.measured_rows import drawn_places
 from probekit.probe.model_parts import KeptBackbone
-from probekit.results.comparison.resampling import Bootstrap, Groups
-from probekit.results.lens_scores import STATISTICS, LayerPrediction, LensScores
+from probekit.results.comparison.resampling import Bootstrap, Estimate, Groups
+from probekit.results.lens_scores import (
+    STATISTICS,
+    LayerPrediction,
+    LensScores,
+    PositionPrediction,
+    TextPredictions,
+)
 
 ROWS = 2_000
 """Predictions that are scored, and that a lens is fitted on, unless told otherwise."""
@@ -45,11 +55,8 @@ ROWS = 2_000
 STRENGTHS = tuple(10.0**power for power in range(-4, 3))
 """Of the ridge, times rows and the mean variance of a channel; infinity is the logit lens."""
 
-_HELD_OUT = 0.2
-"""Share of the texts that choose a strength."""
-
-_LOGITS = 2**25
-"""Logits of a block of rows."""
+_HELD_OUT = 0.2  # share of the texts that choose a strength
+_LOGITS = 2**25  # of a block of rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,18 +144,19 @@ def lens(
         if lens == JACOBIAN and layers != "all" and 0 in chosen:
             raise OptionError(f"--layers {layers}: a Jacobian lens has maps from layer 1 on.")
         fitted = _lens_rows(open_features(model, task, None, location, fit_on=fit_on), where)
-        how = _Fit(rows, seed, None if save is None else Path(save), progress)
+        folder = None if save is None else Path(save)
+        how: dict[str, Any] = {"rows": rows, "seed": seed, "save": folder, "progress": progress}
         if lens == TUNED:
-            lens, strengths = _tuned_lens(fitted, chosen, how)
+            lens, strengths = _tuned_lens(fitted, chosen, **how)
         else:
-            lens = fit_jacobian(fitted.view.entry, device=device, **vars(how))
+            lens = fit_jacobian(fitted.view.entry, device=device, **how)
     elif save is not None:
         raise OptionError("--save writes a lens that is fitted: give --lens tuned or jacobian.")
     lens = named_lens(lens, n_blocks, manifest.dim)
     chosen = lens.among(chosen, n_blocks, asked=layers != "all")
     with ProgressBar(total=len(drawn), desc=split, unit="row", shown=progress) as bar:
         measured = _measured(scored, lens, chosen, drawn, bar.report)
-    groups, estimated = _estimates(measured, chosen, scored.view, drawn)
+    groups, estimates = _estimates(measured, scored.view, drawn)
     return LensScores(
         model=manifest.model,
         task=manifest.task,
@@ -158,7 +166,10 @@ def lens(
         of_rows=len(scored.view),
         over=groups.drawn.text,
         strengths=strengths,
-        layers=estimated,
+        layers=[
+            LayerPrediction(layer=layer, **{name: next(estimates) for name in STATISTICS})
+            for layer in chosen
+        ],
     )
 
 
@@ -230,16 +241,12 @@ def _divergence(
 
 def _estimates(
     measured: Float64[np.ndarray, "layers rows statistics"],
-    layers: Sequence[int],
     view: FeatureView,
     rows: Int64[np.ndarray, " rows"],
-) -> tuple[Groups, list[LayerPrediction]]:
-    """Return the mean of every statistic of each layer, with its interval.
+) -> tuple[Groups, Iterator[Estimate]]:
+    """Return what is resampled, and every statistic's mean of each layer, one after the other.
 
-    Documents are resampled where they are known, else texts, of those that have rows.
-
-    Returns:
-        what was resampled, and the means.
+    That is documents where they are known, else texts, of those that have rows.
     """
     texts, first, numbers = np.unique(_texts(view)[rows], return_index=True, return_inverse=True)
     groups = Groups(len(texts))
@@ -247,17 +254,13 @@ def _estimates(
         names = [shared.names[position] for position in view.owners[rows][first]]
         groups = Groups.named(len(texts), names, shared.column)
     n_rows = np.bincount(numbers).astype(np.float64)
-    sums = np.zeros((len(texts), len(layers), len(STATISTICS)))
-    np.add.at(sums, numbers, measured.transpose(1, 0, 2))
+    sums = np.zeros((len(texts), measured.shape[0] * measured.shape[2]))
+    np.add.at(sums, numbers, measured.transpose(1, 0, 2).reshape(len(rows), -1))
 
     def means(counts: Float64[np.ndarray, "samples texts"]) -> np.ndarray:
-        return np.asarray(counts @ sums.reshape(len(texts), -1) / (counts @ n_rows)[:, None])
+        return np.asarray(counts @ sums / (counts @ n_rows)[:, None])
 
-    estimates = iter(Bootstrap(samples=1_000).estimates(groups, means))
-    return groups, [
-        LayerPrediction(layer=layer, **{name: next(estimates) for name in STATISTICS})
-        for layer in layers
-    ]
+    return groups, iter(Bootstrap(samples=1_000).estimates(groups, means))
 
 
 def _texts(view: FeatureView) -> Shaped[np.ndarray, " rows"]:
@@ -265,74 +268,59 @@ def _texts(view: FeatureView) -> Shaped[np.ndarray, " rows"]:
     return np.repeat(view.text_names, view.lengths)
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """How a lens is fitted; see `lens`."""
-
-    rows: int | None
-    seed: int
-    save: Path | None
-    progress: bool
-
-
-def _tuned_lens(of: _LensRows, layers: Sequence[int], how: _Fit) -> tuple[Lens, dict[int, float]]:
+def _tuned_lens(
+    of: _LensRows,
+    layers: Sequence[int],
+    *,
+    rows: int | None,
+    seed: int,
+    save: Path | None,
+    progress: bool,
+) -> tuple[Lens, dict[int, float]]:
     """Return a tuned lens, and the strength of each layer; infinite is the logit lens.
 
     Raises:
         OptionError: there is nothing to save, or another lens is there.
+        DataError: there are too few texts to hold some out.
     """
     manifest, last = of.view.entry.manifest, of.reader.last
-    if how.save is not None:
-        check_no_other(how.save, JACOBIANS)
-        if not set(layers) - {last}:
+    solved = [layer for layer in layers if layer != last]
+    if save is not None:
+        check_no_other(save, JACOBIANS)
+        if not solved:
             raise OptionError("--save: a tuned lens has maps of layers before the last.")
-    with ProgressBar(total=len(layers), desc="lens", unit="layer", shown=how.progress) as bar:
-        lens, strengths = _solve(of, layers, how.rows, how.seed, lambda: bar.report(1))
-    if how.save is not None:
-        lens.save(how.save, str(manifest.model_info["name"]), last, manifest.dim)
-    return lens, strengths
-
-
-def _solve(
-    of: _LensRows,
-    layers: Sequence[int],
-    rows: int | None,
-    seed: int,
-    done: Callable[[], object],
-) -> tuple[Lens, dict[int, float]]:
-    """Return a tuned lens, and the strength of each layer; infinite is the logit lens."""
     fit, held_out = _divided(of.view, drawn_places(len(of.view), rows, seed, "lens"), seed)
-    target = of.reader.direction(of.read(of.reader.last, fit)).double()
-    last = [of.log_p(Lens(), of.reader.last, block) for block in of.blocks(held_out)]
+    target = of.reader.direction(of.read(last, fit)).double()
+    blocks = of.blocks(held_out)
+    wanted = [of.log_p(Lens(), last, block) for block in blocks]
     translators: dict[int, Translator] = {}
     strengths: dict[int, float] = {}
-    for layer in layers:
-        if layer != of.reader.last:
-            solved = _ridge(of, layer, fit, target)
-            lenses = {strength: Lens(TUNED, {layer: one}) for strength, one in solved.items()}
+    with ProgressBar(total=len(solved), desc="lens", unit="layer", shown=progress) as bar:
+        for layer in solved:
+            ridge = _ridge(of, layer, fit, target).items()
+            lenses = {strength: Lens(TUNED, {layer: one}) for strength, one in ridge}
             lenses[math.inf] = Lens()
             divergence = {
                 strength: sum(
                     float(_divergence(whole, of.log_p(one, layer, block)).sum())
-                    for whole, block in zip(last, of.blocks(held_out), strict=True)
+                    for whole, block in zip(wanted, blocks, strict=True)
                 )
                 for strength, one in lenses.items()
             }
             finite = {n: value for n, value in divergence.items() if math.isfinite(value)}
             strengths[layer] = min(finite, key=lambda n: finite[n], default=math.inf)
             translators |= lenses[strengths[layer]].translators
-        done()
-    return Lens(TUNED, translators), strengths
+            bar.report(1)
+    lens = Lens(TUNED, translators)
+    if save is not None:
+        lens.save(save, str(manifest.model_info["name"]), last, manifest.dim)
+    return lens, strengths
 
 
 def _divided(
     view: FeatureView, rows: Int64[np.ndarray, " rows"], seed: int
 ) -> tuple[Int64[np.ndarray, " fit"], Int64[np.ndarray, " held"]]:
-    """Divide rows by their text into those that a lens is fitted on, and held-out ones.
-
-    Raises:
-        DataError: there are too few texts.
-    """
+    """Divide rows by their text into those that a lens is fitted on, and held-out ones."""
     owners = _texts(view)[rows]
     texts = numpy_generator(seed, "lens texts").permutation(np.unique(owners))
     held = texts[: int(_HELD_OUT * len(texts))]
@@ -347,10 +335,7 @@ def _divided(
 
 
 def _ridge(
-    of: _LensRows,
-    layer: int,
-    rows: Int64[np.ndarray, " rows"],
-    target: Float64[Tensor, "rows dim"],
+    of: _LensRows, layer: int, rows: Int64[np.ndarray, " rows"], target: Float64[Tensor, "rows dim"]
 ) -> dict[float, Translator]:
     """Return the translator of a layer at each strength.
 
@@ -374,3 +359,89 @@ def _ridge(
         offset = target.mean(0) - scale * h.mean(0) - matrix @ h.mean(0)
         solutions[strength] = ((matrix / scale).float(), (offset / scale).float())
     return solutions
+
+
+def lens_of_text(
+    model: PathName,
+    text: str,
+    *,
+    lens: str | Lens = LOGIT,
+    layers: str = "all",
+    top: int = 5,
+    device: str = "auto",
+) -> TextPredictions:
+    """Run a model over a text, and return what each layer would predict at each position.
+
+    Args:
+        model: Hub id, local folder or .gguf file, with an output head.
+        text: of at most as many tokens as the model reads.
+        lens: ``logit``, or where a lens lies that was saved.
+        layers: which layers.
+        top: tokens to return of each layer and position, or all if there are fewer.
+        device: what computes.
+
+    Raises:
+        BackboneError: the model has no output head, or a head or final norm that is not understood.
+        OptionError: a layer does not exist, the text is empty or too long, or the lens is of
+            another model.
+        MissingFileError: there is no such model or lens.
+    """
+    if lens in (TUNED, JACOBIAN):
+        raise OptionError(f"--lens {lens} is fitted on a task: give the folder that --save wrote.")
+    inspection = inspect_backbone(typed_name(model))
+    info, tokenizer = inspection.info, inspection.text_tokenizer
+    lens = named_lens(lens, info.n_blocks, info.dim)
+    ids = torch.tensor(tokenizer(text)["input_ids"], dtype=torch.long)
+    limit = info.identity.max_length
+    if not 0 < len(ids) <= limit:
+        raise OptionError(f"the text has {len(ids)} tokens; {info.name} reads 1 to {limit}.")
+    chosen = lens.among(parse_layers(layers, info.n_blocks), info.n_blocks, asked=layers != "all")
+    head, backbone = read_output_head(inspection), load_backbone(inspection, device=device)
+    if inspection.structure.final_norm is not None and backbone.final_norm is None:
+        raise BackboneError(
+            f"model {info.name!r}: probekit does not understand its final norm, so it cannot apply "
+            "a lens to layers before the last. Choose another model."
+        )
+    states = backbone.layers(ids[None], torch.tensor([len(ids)]), chosen)
+    reader = LogitReader(backbone.final_norm, head, info.n_blocks).to(torch.device("cpu"))
+    targets = ids[1:] if info.causal else ids
+    of_layers = [
+        _predicted(layer, reader.logits(lens, layer, state.float().cpu()), targets, tokenizer, top)
+        for layer, (state,) in zip(chosen, states, strict=True)
+    ]
+    return TextPredictions(
+        model=info.called,
+        lens=lens.name,
+        causal=info.causal,
+        tokens=_decoded(tokenizer, ids.tolist()),
+        positions=list(zip(*of_layers, strict=True)),
+    )
+
+
+def _predicted(
+    layer: int,
+    logits: Float[Tensor, "positions vocabulary"],
+    targets: Int64[Tensor, " targets"],
+    tokenizer: PreTrainedTokenizerFast,
+    top: int,
+) -> list[PositionPrediction]:
+    """Return what a layer predicts at each position; the last ones may have no target."""
+    found = []
+    for position, p in enumerate(logits.log_softmax(1)):
+        best, tokens = p.topk(min(top, len(p)))
+        own = p[targets[position]] if position < len(targets) else None
+        found.append(
+            PositionPrediction(
+                layer=layer,
+                tokens=_decoded(tokenizer, tokens.tolist()),
+                probabilities=best.exp().tolist(),
+                rank=None if own is None else int((p > own).sum()) + 1,
+                probability=None if own is None else float(own.exp()),
+            )
+        )
+    return found
+
+
+def _decoded(tokenizer: PreTrainedTokenizerFast, ids: Sequence[int]) -> list[str]:
+    """Return each token by itself, as it stands in a text."""
+    return [str(tokenizer.decode([number])) for number in ids]

@@ -34,25 +34,19 @@ class MeasuredRows:
         array: what they are read from.
         rows: their numbers, ascending.
         of_rows: how many there are to draw from.
-        block: rows that are read at once; None is what ``BLOCK_BYTES`` hold.
         where: the entry and array, for messages.
+        block: rows that are read at once; None is what ``BLOCK_BYTES`` hold.
     """
 
     array: FeatureArray
     rows: Int64[np.ndarray, " rows"]
     of_rows: int
-    block: int | None
     where: str
+    block: int | None = None
 
     @classmethod
     def draw(
-        cls,
-        entry: Entry,
-        array: str | None = None,
-        *,
-        most: int | None = None,
-        seed: int = 0,
-        block: int | None = None,
+        cls, entry: Entry, array: str | None = None, *, most: int | None = None, seed: int = 0
     ) -> "MeasuredRows":
         """Choose rows of an entry: each at most once, those without a state left out.
 
@@ -61,7 +55,6 @@ class MeasuredRows:
             array: name of the array; None is the one that probes read by default.
             most: draw so many, if there are more; None is all of them.
             seed: of the draw.
-            block: rows to read at once; None is what ``BLOCK_BYTES`` hold.
 
         Raises:
             OptionError: the entry does not keep such an array, or none is to be drawn.
@@ -76,7 +69,7 @@ class MeasuredRows:
         if not len(every):
             raise EntryError(f"{entry.path}: no row of {name!r} has a state to measure.")
         where = f"{name!r} of {entry.path}"
-        return cls(stored, every[chosen], len(every), block, where)
+        return cls(stored, every[chosen], len(every), where)
 
     def __len__(self) -> int:
         """Return how many rows are measured."""
@@ -201,27 +194,19 @@ def sum_layers(rows: MeasuredRows) -> LayerSums:
     low, high = torch.stack(lows).amin(0), torch.stack(highs).amax(0)
     norm = torch.cat(norms, 1)  # one number for each row of a layer
     assert isinstance(total, Tensor) and isinstance(units, Tensor)
+    # The squared norm of n unit vectors' sum is n, of each with itself, and twice the sum of the
+    # cosines of all pairs: of u, u and -u it is 1 = 3 + 2 (1 - 1 - 1), and their mean is -1/3,
+    # (1 - 3) / (3 * 2). Ethayarajh (2019, section 3.2) samples pairs; all of them need no sample.
+    count = (norm > 0).sum(1)
+    cosines = (units.square().sum(1) - count) / (count * (count - 1))
     return LayerSums(
         mean=total / len(rows),
         largest=torch.maximum(-low, high).amax(1),
         constant=(low == high).all(1),
         norm=norm.mean(1),
         norm_deviation=norm.std(1, correction=0),
-        anisotropy=_mean_cosine(units, (norm > 0).sum(1)),
+        anisotropy=cosines,
     )
-
-
-def _mean_cosine(
-    units: Float64[Tensor, "layers dim"], count: Int64[Tensor, " layers"]
-) -> Float64[Tensor, " layers"]:
-    """Return the mean cosine of all pairs of different rows, from the sum of their unit vectors.
-
-    Ethayarajh (2019, section 3.2) samples pairs; all of them need no sample.
-    """
-    # The squared norm of u_1 + ... + u_n is n, of each vector with itself, and twice the sum of the
-    # cosines of all pairs: of u, u and -u it is 1 = 3 + 2 (1 - 1 - 1), and their mean is -1/3,
-    # (1 - 3) / (3 * 2).
-    return (units.square().sum(1) - count) / (count * (count - 1))
 
 
 _KEPT = 0.9

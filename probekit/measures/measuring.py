@@ -1,7 +1,7 @@
 """Measure the geometry of all layers of an entry, and how far fine-tuning moved each."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -57,9 +57,7 @@ def medians(rows: MeasuredRows, seed: int = 0) -> Float64[Tensor, " layers"]:
 
 
 def massive_channels(
-    rows: MeasuredRows,
-    median: Float64[Tensor, " layers"],
-    largest: Float64[Tensor, " layers"],
+    rows: MeasuredRows, median: Float64[Tensor, " layers"], largest: Float64[Tensor, " layers"]
 ) -> list[Sequence[MassiveChannel]]:
     """Return the channels of each layer that hold massive activations.
 
@@ -244,11 +242,10 @@ def change(
         )
     name = default_array(after) if array is None else array
     # one seed draws the same of as many
-    pair = (
-        MeasuredRows.draw(after, name, most=rows, seed=seed),
-        MeasuredRows.draw(before, name, most=rows, seed=seed),
+    own, others = (
+        MeasuredRows.draw(entry, name, most=rows, seed=seed) for entry in (after, before)
     )
-    layers = _shared_layers(*pair)
+    layers = _shared_layers(own, others)
     manifest = after.manifest
     return Change(
         model=manifest.model,
@@ -258,10 +255,10 @@ def change(
         entry=manifest.key,
         entry_before=before.manifest.key,
         array=name,
-        rows=len(pair[0]),
-        of_rows=pair[0].of_rows,
+        rows=len(own),
+        of_rows=own.of_rows,
         seed=seed,
-        layers=tuple(_layer_change(pair, layer) for layer in layers),
+        layers=tuple(_layer_change(own, others, layer) for layer in layers),
         version=__version__,
     )
 
@@ -292,39 +289,28 @@ def _shared_layers(after: MeasuredRows, before: MeasuredRows) -> list[int]:
     return layers
 
 
-Pair = tuple[MeasuredRows, MeasuredRows]
-"""The same rows of two entries: after and before."""
+def _layer_change(after: MeasuredRows, before: MeasuredRows, layer: int) -> LayerChange:
+    """Measure one layer of the same rows of two entries.
 
-
-def _blocks(pair: Pair, layer: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the rows of a layer block by block, after and before, (rows, dim) in float64."""
-    for after, before in zip(*(rows.blocks([layer]) for rows in pair), strict=True):
-        yield after[0], before[0]
-
-
-def _layer_change(pair: Pair, layer: int) -> LayerChange:
-    """Measure one layer, in two passes over its rows: for the means, and for what is about them."""
-    shares, totals = [], torch.zeros(2, pair[0].array.dim, dtype=torch.float64)
-    for after, before in _blocks(pair, layer):
-        norm = before.norm(dim=1)
-        shares.append(((after - before).norm(dim=1) / norm)[norm > 0])
-        totals += torch.stack([after.sum(0), before.sum(0)])
+    That takes two passes over the rows: for the means, and for linear CKA (as `LayerSimilarity`).
+    """
+    dim = after.array.dim
+    shares, means = [], torch.zeros(2, dim, dtype=torch.float64)
+    for (x,), (y,) in zip(after.blocks([layer]), before.blocks([layer]), strict=True):
+        norm = y.norm(dim=1)
+        shares.append(((x - y).norm(dim=1) / norm)[norm > 0])
+        means += torch.stack([x.sum(0), y.sum(0)])
+    means /= len(after)
+    cross, of_x, of_y = torch.zeros(3, dim, dim, dtype=torch.float64)
+    for (x,), (y,) in zip(after.blocks([layer]), before.blocks([layer]), strict=True):
+        x, y = x - means[0], y - means[1]
+        cross.addmm_(y.T, x)
+        of_x.addmm_(x.T, x)
+        of_y.addmm_(y.T, y)
     share = torch.cat(shares)
     return LayerChange(
         layer=layer,
         change=defined(float(share.mean())),
         deviation=defined(float(share.std(correction=0))),
-        cka=defined(_cka(pair, layer, totals / len(pair[0]))),
+        cka=defined(float(cross.square().sum() / (of_x.norm() * of_y.norm()))),
     )
-
-
-def _cka(pair: Pair, layer: int, means: Float64[Tensor, "2 dim"]) -> float:
-    """Return linear CKA, ||Y'X||^2 / (||X'X|| ||Y'Y||) of centred rows X and Y (Frobenius)."""
-    dim = pair[0].array.dim
-    cross, of_x, of_y = (torch.zeros(dim, dim, dtype=torch.float64) for _ in range(3))
-    for after, before in _blocks(pair, layer):
-        x, y = after - means[0], before - means[1]
-        cross.addmm_(y.T, x)
-        of_x.addmm_(x.T, x)
-        of_y.addmm_(y.T, y)
-    return float(cross.square().sum() / (of_x.norm() * of_y.norm()))

@@ -122,9 +122,9 @@ def _tags(model: PathName, task: PathName, location: Location | None) -> Splits 
         return None
 
 
-def _words_of(view: FeatureView) -> tuple[list[int], list[int]]:
+def _words_of(view: FeatureView) -> list[tuple[int, int]]:
     """Return the example of each word, and its place there."""
-    return view.owners.tolist(), view.word_places.tolist()
+    return list(zip(view.owners.tolist(), view.word_places.tolist(), strict=True))
 
 
 def _read(features: Splits, tags: Splits | None, split: str) -> _Split:
@@ -138,10 +138,8 @@ def _read(features: Splits, tags: Splits | None, split: str) -> _Split:
     counted = np.ones(len(view), bool)
     if tags is not None:
         tagged = tags.view(split, valid_only=True)  # which may lack other words than heads do
-        told = zip(*_words_of(tagged), (labels_of(tagged) != PUNCTUATION).tolist(), strict=True)
-        of_word = {(owner, place): counts for owner, place, counts in told}
-        pairs = zip(*_words_of(view), strict=True)
-        counted = np.array([of_word.get(pair, True) for pair in pairs], bool)
+        told = dict(zip(_words_of(tagged), labels_of(tagged) != PUNCTUATION, strict=True))
+        counted = np.array([told.get(word, True) for word in _words_of(view)], bool)
     places, trees, rows, kept = view.word_places, [], [], []
     for example, (start, stop) in enumerate(zip(view.offsets[:-1], view.offsets[1:], strict=True)):
         words = slice(int(start), int(stop))

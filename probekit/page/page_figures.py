@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from probekit.base.notices import ProgressBar
 from probekit.errors import ProbekitError
 from probekit.metrics.contract import ClassMetric
-from probekit.plots.amount import plot_fewshot, plot_fraction
 from probekit.plots.depth import plot_depth, plot_points
+from probekit.plots.learning import plot_fewshot, plot_fraction
 from probekit.plots.measured import plot_exit, plot_overthinking
 from probekit.plots.style import FORMATS, PAGE_WIDTH, RC, Drawing, Look, Mark
 from probekit.plots.weights import plot_weights

@@ -1,4 +1,7 @@
-"""Single classes: their F1, one marker per head, and what their rows are taken for."""
+"""Single classes: their F1 by head, what their rows are taken for, and which layers they weigh.
+
+Layer attention per gold class is that of the attention-fusion paper, section 5, and DWAtt, Fig. 5.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,17 +11,18 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
+from probekit.base.layers import point_of
 from probekit.base.registry import choose
 from probekit.errors import RecordError
+from probekit.plots import heatmap, style
 from probekit.plots.curves import draw_bars
-from probekit.plots.heatmap import COLOUR_MAP, Colours, Grid, heatmap_figure
 from probekit.plots.naming import choice_text, rows, runs_text, shared_text
 from probekit.plots.panels import Panel, PanelFigure, finish, panel_figure, split_panels
-from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, PLAIN, Given, Look, refuse_many, styled
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks
 from probekit.results.summaries.grouping import check_seeds, full_depth, grouped, holding, key_of
 from probekit.results.summaries.interval import Interval
+from probekit.results.summaries.layer_measures import INITIAL, WEIGHTS
 from probekit.results.summaries.scored import (
     SCORE_OF,
     Scored,
@@ -27,13 +31,15 @@ from probekit.results.summaries.scored import (
     class_scores,
     class_support,
     mean_class_scores,
+    mean_class_weights,
     merged_others,
     most_confused,
     support_text,
     total_confusion,
 )
 
-MAX_CLASSES = 30
+_SCORED = 30  # classes whose F1 is drawn, at most
+_WEIGHED = 40  # classes of a heatmap of attention, at most
 _MARKER, _GAP = 0.7, 1.2  # height of each marker, and between two classes, ems
 _SPREAD = 0.72  # share of a class's height over which its markers are spread
 
@@ -42,14 +48,14 @@ _PANELS, _MOST = 6, 16  # confusions of a figure, and classes of each, at most
 _BESIDE = 6  # classes of confusions that stand beside each other, at most
 
 
-@styled
+@style.styled
 def plot_classes(
     records: Sequence[Record],
     split: Scored = "dev",
     classes: Sequence[str] = (),
     *,
-    ax: Given = None,
-    look: Look = PLAIN,
+    ax: style.Given = None,
+    look: style.Look = style.PLAIN,
 ) -> Figure:
     """Draw the F1 of every class, with 95 % intervals over seeds, one marker per head.
 
@@ -113,7 +119,7 @@ def _names(panel: Panel, split: Scored, classes: Sequence[str]) -> list[str]:
     shown = held.intersection(classes) if classes else held
     names = by_support(shown, class_support(panel.records, shown))
     remedy = "choose some with --classes, or another kind of labels with --where label=NAME"
-    refuse_many(len(names), MAX_CLASSES, "classes", remedy)
+    style.refuse_many(len(names), _SCORED, "classes", remedy)
     return names
 
 
@@ -147,12 +153,9 @@ def _class_axis(axes: Axes, names: Sequence[str]) -> None:
         axes.axhspan(row - 0.5, row + 0.5, color="#f3f3f3", linewidth=0, zorder=0)
 
 
-@styled
+@style.styled
 def plot_confusion(
-    records: Sequence[Record],
-    *,
-    ax: Given = None,
-    look: Look = PLAIN,
+    records: Sequence[Record], *, ax: style.Given = None, look: style.Look = style.PLAIN
 ) -> Figure:
     """Draw the share of each gold class that is taken for every class, one panel per head.
 
@@ -173,16 +176,16 @@ def plot_confusion(
     absent = "a confusion of classes; run `probekit train` on a task with classes first."
     held = holding(records, lambda record: record.confusion, absent)
     groups = rows(held)
-    refuse_many(len(groups), _PANELS, "panels", choice_text(groups.values()))
-    most = _MOST if (look.width or PAGE_WIDTH) > 2 * COLUMN_WIDTH else _MOST // 2
+    style.refuse_many(len(groups), _PANELS, "panels", choice_text(groups.values()))
+    most = _MOST if (look.width or style.PAGE_WIDTH) > 2 * style.COLUMN_WIDTH else _MOST // 2
     of_tasks = grouped(held, _TASK)
     grids = {n: _confusion(n, g, of_tasks[key_of(g[0], _TASK)], most) for n, g in groups.items()}
     columns = 1 if max(len(grid.classes) for grid in grids.values()) > _BESIDE else 2
-    return heatmap_figure(
+    return heatmap.heatmap_figure(
         list(grids.values()),
         list(grids),
         "share of the gold class (%)",
-        Colours(COLOUR_MAP, Normalize(0.0, 100.0)),
+        heatmap.Colours(heatmap.COLOUR_MAP, Normalize(0.0, 100.0)),
         notes=runs_text(groups.values()),
         heading=shared_text(held),
         columns=min(len(grids), columns),
@@ -192,7 +195,9 @@ def plot_confusion(
     )
 
 
-def _confusion(name: str, records: Sequence[Record], of_task: Sequence[Record], most: int) -> Grid:
+def _confusion(
+    name: str, records: Sequence[Record], of_task: Sequence[Record], most: int
+) -> heatmap.Grid:
     """Return what the rows of each gold class are taken for, by one head.
 
     All panels of a task show the same classes, so that their cells can be compared: those that its
@@ -212,4 +217,111 @@ def _confusion(name: str, records: Sequence[Record], of_task: Sequence[Record], 
     labels = [f"{names[index]} ({sizes[index] / len(records):,.0f})" for index in occurs]
     shares = 100 * counts[occurs] / sizes[occurs, None]
     # less than half a percent is neither coloured nor written
-    return Grid(labels, np.where(np.round(shares) > 0, shares, np.nan), classes=names)
+    return heatmap.Grid(labels, np.where(np.round(shares) > 0, shares, np.nan), classes=names)
+
+
+_OVERALL = _ALL, _BEFORE = "all", "all, before training"
+
+
+@style.styled
+def plot_attention(
+    records: Sequence[Record],
+    classes: Sequence[str] = (),
+    *,
+    ax: style.Given = None,
+    look: style.Look = style.PLAIN,
+) -> Figure:
+    """Draw the mean weight over seeds of each layer for each gold class: one panel per head.
+
+    Weights are drawn as their lift over uniform, as by ``plot_weights``. The first row of a panel
+    is the mean over all rows of dev, and the second one, where records have it, the same before
+    training. Classes follow, those with the most rows of dev first, with their number. Heads that
+    weigh all rows alike are left out, as records hold no weights per class for them. Of very many
+    classes, those with the most rows are drawn; the title says so.
+
+    Args:
+        records: records; those without weights per class are left out.
+        classes: the classes to draw; all, or the most frequent, when empty.
+        ax: axes of your own, one per panel.
+        look: width, title and font size.
+
+    Raises:
+        OptionError: one of the classes does not occur, or the axes do not fit the panels.
+        RecordError: no record has such weights, a cell would average over more than seeds, or
+            there are too many panels or named classes.
+    """
+    given, records = records, _weighed(records, classes)
+    groups = rows(records)
+    style.refuse_many(len(groups), _PANELS, "panels", choice_text(groups.values()))
+    tops = {
+        model: max(point_of(layer)[1] for record in group for layer in record.layers)
+        for (model,), group in grouped(records, ["model"]).items()
+    }
+    grids, overall = {}, []
+    for name, group in groups.items():
+        title, by_layer = _panel(name, group, classes)
+        lifts = heatmap.rows_by_point(by_layer)
+        overall.append(
+            len(heatmap.rows_by_point({n: by_layer[n] for n in _OVERALL if n in by_layer}))
+        )
+        values = heatmap.layer_values(lifts.values(), tops[group[0].model])
+        grids[title] = heatmap.Grid(list(lifts), values, numbers=len(lifts) <= heatmap.MANY_ROWS)
+    shared = shared_text(records)
+    values = np.concatenate([grid.values.ravel() for grid in grids.values()])
+    figure = heatmap.heatmap_figure(
+        list(grids.values()),
+        [f"{' '.join(name.split())}, {shared}" for name in grids],
+        "lift over uniform (weight x layers read; 1: uniform), mean over dev rows of the class",
+        heatmap.lift_colours(values),
+        notes=runs_text(groups.values(), WEIGHTS.lost(given, records)),
+        ax=ax,
+        look=look,
+    )
+    panels = style.given_axes(ax, list(grids), look) or figure.axes
+    for axes, grid, count in zip(panels, grids.values(), overall, strict=False):
+        axes.axhline(sum(grid.row_heights[:count]), color="black", linewidth=0.8)
+    return figure
+
+
+def _weighed(records: Sequence[Record], classes: Sequence[str]) -> list[Record]:
+    """Return the records that weigh the classes; of full and truncated depths, the full ones."""
+    held = holding(
+        records,
+        lambda record: record.class_weights,
+        "layer weights per class; run `probekit train` with a head that weighs the layers of each "
+        "row, such as --head attention-fusion.",
+    )
+    check_classes(classes, {name for record in held for name in record.class_weights})
+    asked = set(classes)
+    return [record for record in held if not asked or asked.intersection(record.class_weights)]
+
+
+def _panel(
+    name: str, records: Sequence[Record], classes: Sequence[str]
+) -> tuple[str, dict[str, dict[int, float]]]:
+    """Return the title of a panel, and the lift of every layer by row."""
+    title = " ".join(name.split())
+    by_class = mean_class_weights(records, title)
+    support = class_support(records, by_class)
+    drawn = [
+        class_name
+        for class_name in by_support(by_class, support)
+        if class_name in (classes or by_class)
+    ]
+    if classes:
+        style.refuse_many(len(drawn), _WEIGHED, "classes", "name fewer in --classes")
+    elif len(drawn) > _WEIGHED:
+        drawn = drawn[:_WEIGHED]
+        name += f", {len(drawn)} of {len(by_class)} classes"
+    overall = {_ALL: WEIGHTS.means(records, title), _BEFORE: INITIAL.means(records, title)}
+    weights = {
+        row: {layer: mean.mean for layer, mean in means.items()}
+        for row, means in overall.items()
+        if means
+    }
+    weights |= {support_text(class_name, support): by_class[class_name] for class_name in drawn}
+    factor = len(records[0].layers)
+    return name, {
+        row: {layer: weight * factor for layer, weight in of_layers.items()}
+        for row, of_layers in weights.items()
+    }

@@ -21,18 +21,9 @@ from probekit.results.summaries.interval import Interval
 # that no two curves share more than one of them.
 _COLOURS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#8C8C8C")
 _MARKERS = (
-    ("o", 3.8),
-    ("s", 3.5),
-    ("^", 4.6),
-    ("D", 3.5),
-    ("v", 4.6),
-    ("P", 5.2),
-    ("X", 5.0),
-    ("<", 4.6),
-    (">", 4.6),
-    ("p", 4.8),
-    ("*", 6.2),
-)
+    ("o", 3.8), ("s", 3.5), ("^", 4.6), ("D", 3.5), ("v", 4.6), ("P", 5.2), ("X", 5.0), ("<", 4.6),
+    (">", 4.6), ("p", 4.8), ("*", 6.2),
+)  # fmt: skip
 _DASHES: tuple[Any, ...] = (
     "-",
     (0, (4, 1.5)),

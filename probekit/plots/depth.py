@@ -21,16 +21,8 @@ from matplotlib.ticker import MultipleLocator
 
 from probekit.base.layers import POINTS, ReadPoint, point_of
 from probekit.errors import RecordError
+from probekit.plots import heatmap
 from probekit.plots.curves import CurveStyle, draw_band, layer_axis
-from probekit.plots.heatmap import (
-    COLOUR_MAP,
-    MANY_ROWS,
-    MAX_ROWS,
-    Colours,
-    Grid,
-    heatmap_figure,
-    layer_values,
-)
 from probekit.plots.naming import choice_text, runs_text
 from probekit.plots.panels import Panel, PanelFigure, finish, panel_figure, split_panels
 from probekit.plots.style import PLAIN, Given, Look, refuse_many, styled
@@ -276,11 +268,7 @@ def _mark_best(
 
 @styled
 def plot_points(
-    records: Sequence[Record],
-    split: Scored | None = None,
-    *,
-    ax: Given = None,
-    look: Look = PLAIN,
+    records: Sequence[Record], split: Scored | None = None, *, ax: Given = None, look: Look = PLAIN
 ) -> Figure:
     """Draw the score of every head and point at every depth, as cells whose colour is the score.
 
@@ -302,16 +290,16 @@ def plot_points(
     held, split = shown(held, split)
     panels = split_panels(held, by=["shots"], along=["depth"])
     rows = [members for panel in panels for members in panel.curves.values()]
-    refuse_many(len(rows), MAX_ROWS, "rows", choice_text(rows))
-    grids = [_grid(panel, split, numbers=len(rows) <= MANY_ROWS) for panel in panels]
+    refuse_many(len(rows), heatmap.MAX_ROWS, "rows", choice_text(rows))
+    grids = [_grid(panel, split, numbers=len(rows) <= heatmap.MANY_ROWS) for panel in panels]
     scores = np.concatenate([grid.values.ravel() for grid in grids])
     low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
     metrics = dict.fromkeys(f"{split} {metric_text(panel.metric)}" for panel in panels)
-    return heatmap_figure(
+    return heatmap.heatmap_figure(
         grids,
         [panel.title for panel in panels],
         ", ".join(metrics),
-        Colours(COLOUR_MAP, Normalize(low, high)),
+        heatmap.Colours(heatmap.COLOUR_MAP, Normalize(low, high)),
         notes=runs_text([cell for row in rows for cell in grouped(row, ["depth"]).values()]),
         decimals=1,
         ax=ax,
@@ -319,7 +307,7 @@ def plot_points(
     )
 
 
-def _grid(panel: Panel, split: Scored, *, numbers: bool) -> Grid:
+def _grid(panel: Panel, split: Scored, *, numbers: bool) -> heatmap.Grid:
     """Return the scores of a panel, points in their own order, attention heads by number."""
     curves = panel.score_curves("depth", split)
     points = {name: _point(members[0]) for name, members in panel.curves.items()}
@@ -330,7 +318,7 @@ def _grid(panel: Panel, split: Scored, *, numbers: bool) -> Grid:
         f"{points[name]}{f' {MARK}' if marks(panel.curves[name]) else ''}" if alone else name
         for name in order
     ]
-    return Grid(named, layer_values(means, max(map(max, means))), numbers=numbers)
+    return heatmap.Grid(named, heatmap.layer_values(means, max(map(max, means))), numbers=numbers)
 
 
 def _point(record: Record) -> ReadPoint:

@@ -1,31 +1,17 @@
 """Layers without labels: their geometry, and how far they moved in training."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
+from probekit.plots import naming, style
 from probekit.plots.curves import layer_axis
 from probekit.plots.heatmap import COLOUR_MAP
-from probekit.plots.style import (
-    COLUMN_WIDTH,
-    PAGE_WIDTH,
-    PLAIN,
-    Given,
-    Look,
-    fit,
-    given_axes,
-    new_axes,
-    root_figure,
-    size_of,
-    styled,
-    write_titles,
-)
 from probekit.results.layer_geometry import Change, Geometry, LayerGeometry
 from probekit.results.summaries.wording import model_text
 
@@ -35,34 +21,36 @@ _FLATTEST = 0.62  # height of a panel, as a share of its width
 _LINE: dict[str, Any] = {"color": "#0072B2", "linewidth": 1.2, "marker": "o", "markersize": 2.6}
 _SHADE: dict[str, Any] = {"color": "#0072B2", "alpha": 0.16, "linewidth": 0}
 _TICK = 4  # layers between labels of the heatmap, at most about as many labels as that
-_RANK = "effective rank (covariance)"
-_DIMENSION = "intrinsic dimension, 95 %"
-_NORM = "row norm (mean ± SD)"
 _CHANGE, _CKA = "change ± SD of rows, ||after - before|| / ||before||", "CKA, after with before"
 
-_CURVES: Mapping[str, tuple[str, Callable[[LayerGeometry], float | None]]] = {
-    "rank": (_RANK, lambda layer: layer.effective_rank),
-    "anisotropy": ("anisotropy (mean cosine)", lambda layer: layer.anisotropy),
-    "dimension": (_DIMENSION, lambda layer: layer.intrinsic_dimension),
-    "norm": (_NORM, lambda layer: layer.norm),
-}
-_BANDS: Mapping[str, Callable[[LayerGeometry], tuple[float | None, float | None]]] = {
-    _DIMENSION: lambda layer: (layer.dimension_low, layer.dimension_high),
-    _NORM: lambda layer: (layer.norm - layer.norm_deviation, layer.norm + layer.norm_deviation),
-}
-"""What is shaded around some of these."""
+Numbers = Callable[[LayerGeometry], Sequence[float | None]]
+_MEASURES: Mapping[str, tuple[str, Numbers]] = {
+    "rank": ("effective rank (covariance)", lambda layer: [layer.effective_rank]),
+    "anisotropy": ("anisotropy (mean cosine)", lambda layer: [layer.anisotropy]),
+    "dimension": (
+        "intrinsic dimension, 95 %",
+        lambda layer: [layer.intrinsic_dimension, layer.dimension_low, layer.dimension_high],
+    ),
+    "norm": (
+        "row norm (mean ± SD)",
+        lambda layer: [
+            layer.norm, layer.norm - layer.norm_deviation, layer.norm + layer.norm_deviation,
+        ],
+    ),
+}  # fmt: skip
+"""What a panel shows of each layer: a number and, of some, the ends of what is shaded around it."""
 
-PANELS = ("cka", *_CURVES)
+PANELS = ("cka", *_MEASURES)
 """Names of the panels, in their order."""
 
 
-@styled
+@style.styled
 def plot_geometry(
     geometry: Geometry,
     *,
     panel: str | None = None,
-    ax: Given = None,
-    look: Look = PLAIN,
+    ax: style.Given = None,
+    look: style.Look = style.PLAIN,
 ) -> Figure:
     """Draw what was measured of the layers.
 
@@ -80,14 +68,14 @@ def plot_geometry(
         OptionError: the axes do not fit the panels.
     """
     draw: dict[str, Callable[[Axes], str]] = {"cka": partial(_draw_similarity, geometry)}
-    draw |= {name: partial(_draw_measure, geometry, *pair) for name, pair in _CURVES.items()}
+    draw |= {name: partial(_draw_measure, geometry, name) for name in _MEASURES}
     if panel is not None:
         draw = {panel: choose("panel", panel, draw)}
-    given = given_axes(ax, list(draw), look, "choose one of these with panel=")
-    width = look.width or COLUMN_WIDTH
+    given = style.given_axes(ax, list(draw), look, "choose one of these with panel=")
+    width = look.width or style.COLUMN_WIDTH
     columns = min(len(draw), max(1, int(width / _NARROWEST)), 3)
     heights = [_HEIGHT] * -(-len(draw) // columns)
-    panels = given or new_axes(len(draw), columns, width, heights)
+    panels = given or style.new_axes(len(draw), columns, width, heights)
     titles = [draw_panel(axes) for axes, draw_panel in zip(panels, draw.values(), strict=True)]
     if not given:
         for axes in panels[:-columns]:
@@ -99,27 +87,25 @@ def plot_geometry(
 def _settle(
     panels: Sequence[Axes],
     titles: Sequence[str],
-    look: Look,
+    look: style.Look,
     heading: str,
     columns: int,
     *,
     made: bool,
 ) -> Figure:
     """Write the titles of panels, and one over all, and give a figure made here its height."""
-    figure, alone = root_figure(panels[0]), len(panels) == 1
-    size: Literal["axes.titlesize", "ytick.labelsize"] = (
-        "axes.titlesize" if alone else "ytick.labelsize"
-    )
-    write_titles(panels, titles, look, made=made, heading=heading, size=size)
+    figure, alone = style.root_figure(panels[0]), len(panels) == 1
+    size: naming.Size = "axes.titlesize" if alone else "ytick.labelsize"
+    naming.write_titles(panels, titles, look, made=made, heading=heading, size=size)
     if made:
-        height = max(_HEIGHT if alone else 0.0, _FLATTEST * size_of(panels[-1]))
-        fit(figure, panels[::columns], height * len(panels[::columns]), "height")
+        height = max(_HEIGHT if alone else 0.0, _FLATTEST * style.size_of(panels[-1]))
+        style.fit(figure, panels[::columns], height * len(panels[::columns]), "height")
     return figure
 
 
 def _draw_similarity(geometry: Geometry, axes: Axes) -> str:
     """Draw CKA as a heatmap of layers by layers, from 0 to 1; return the panel's title."""
-    values = np.array([[math.nan if v is None else v for v in row] for row in geometry.cka])
+    values = np.array(geometry.cka, dtype=float)
     numbers = [layer.layer for layer in geometry.layers]
     edges = np.arange(len(numbers) + 1) - 0.5
     mesh = axes.pcolormesh(
@@ -135,42 +121,44 @@ def _draw_similarity(geometry: Geometry, axes: Axes) -> str:
     axes.set_yticks(shown_at, labels)
     axes.set_xlabel("layer (0 = emb)")
     beside = axes.inset_axes((1.06, 0.0, 0.06, 1.0))
-    root_figure(axes).colorbar(mesh, cax=beside, ticks=[0, 0.5, 1])
+    style.root_figure(axes).colorbar(mesh, cax=beside, ticks=[0, 0.5, 1])
     beside.spines[:].set_visible(False)
     return "linear CKA"
 
 
-def _draw_measure(
-    geometry: Geometry, label: str, value: Callable[[LayerGeometry], float | None], axes: Axes
-) -> str:
+def _draw_measure(geometry: Geometry, name: str, axes: Axes) -> str:
     """Draw one number over the layers, with stars at layers with massive activations."""
-    numbers = [layer.layer for layer in geometry.layers]
-    _draw_line(axes, numbers, [value(layer) for layer in geometry.layers])
-    if label in _BANDS:
-        low, high = zip(*(_BANDS[label](layer) for layer in geometry.layers), strict=True)
-        axes.fill_between(numbers, _gaps(low), _gaps(high), **_SHADE)
-    if label == _NORM:
-        massive = [layer for layer in geometry.layers if layer.massive]
-        places, norms = [layer.layer for layer in massive], [layer.norm for layer in massive]
-        axes.plot(places, norms, "*", color="#D55E00", markersize=5)
-        label = "row norm ± SD (\u2605 massive)" if massive else label
-    return label
+    label, numbers = _MEASURES[name]
+    layers = [layer.layer for layer in geometry.layers]
+    values, *band = zip(*map(numbers, geometry.layers), strict=True)
+    _draw_line(axes, layers, values)
+    if band:
+        low, high = map(_gaps, band)
+        axes.fill_between(layers, low, high, **_SHADE)
+    massive = [layer for layer in geometry.layers if layer.massive and name == "norm"]
+    if not massive:
+        return label
+    norms = [layer.norm for layer in massive]
+    axes.plot([layer.layer for layer in massive], norms, "*", color="#D55E00", markersize=5)
+    return "row norm ± SD (\u2605 massive)"
 
 
-def _draw_line(axes: Axes, numbers: Sequence[int], values: Sequence[float | None]) -> None:
+def _draw_line(axes: Axes, layers: Sequence[int], values: Sequence[float | None]) -> None:
     """Draw a number over the layers; where it is undefined, the line has a gap."""
-    axes.plot(numbers, _gaps(values), **_LINE)
+    axes.plot(layers, _gaps(values), **_LINE)
     axes.grid(axis="y")
-    layer_axis(axes, numbers)
+    layer_axis(axes, layers)
 
 
 def _gaps(values: Sequence[float | None]) -> np.ndarray:
     """Return numbers, which are none where they are undefined."""
-    return np.array([math.nan if value is None else value for value in values])
+    return np.array(values, dtype=float)
 
 
-@styled
-def plot_change(change: Change, *, ax: Given = None, look: Look = PLAIN) -> Figure:
+@style.styled
+def plot_change(
+    change: Change, *, ax: style.Given = None, look: style.Look = style.PLAIN
+) -> Figure:
     """Draw by layer the relative change of states, mean ± SD over rows, and CKA beside it.
 
     Args:
@@ -182,8 +170,8 @@ def plot_change(change: Change, *, ax: Given = None, look: Look = PLAIN) -> Figu
         OptionError: the axes do not fit the panels.
     """
     titles = [_CHANGE, _CKA]
-    given = given_axes(ax, titles, look, "give two")
-    panels = given or new_axes(2, 2, look.width or PAGE_WIDTH, [_HEIGHT])
+    given = style.given_axes(ax, titles, look, "give two")
+    panels = given or style.new_axes(2, 2, look.width or style.PAGE_WIDTH, [_HEIGHT])
     numbers = [layer.layer for layer in change.layers]
     changes = _gaps([layer.change for layer in change.layers])
     deviations = _gaps([layer.deviation for layer in change.layers])

@@ -15,23 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from probekit.base.layers import Value, by_point, is_joined
-from probekit.plots.style import (
-    COLUMN_WIDTH,
-    PAGE_WIDTH,
-    PLAIN,
-    Given,
-    Look,
-    fit,
-    given_axes,
-    lay_out,
-    line_length,
-    new_axes,
-    note_mark,
-    root_figure,
-    size_of,
-    wrap,
-    write_titles,
-)
+from probekit.plots import naming, style
 
 MAX_ROWS = 120
 """Rows of a figure, at most."""
@@ -243,7 +227,7 @@ def _note_cells(axes: Axes, grid: Grid, edges: np.ndarray, columns: np.ndarray) 
             "±": None if np.isnan(half) else half,
         }
         corner = (columns[column + 1], edges[row + 1])
-        note_mark(axes, columns[column], edges[row], values, corner)
+        style.note_mark(axes, columns[column], edges[row], values, corner)
 
 
 def print_values(axes: Axes, grid: Grid, mesh: QuadMesh, decimals: int) -> None:
@@ -254,8 +238,10 @@ def print_values(axes: Axes, grid: Grid, mesh: QuadMesh, decimals: int) -> None:
     if not grid.numbers:
         return
     font = _FONT * float(rcParams["font.size"])
-    length = size_of(axes) * 72 / font / grid.values.shape[1] * 1.6  # characters in a cell
-    height = size_of(axes, "height") / grid.height  # less than 1 in low axes of the caller's own
+    length = style.size_of(axes) * 72 / font / grid.values.shape[1] * 1.6  # characters in a cell
+    height = (
+        style.size_of(axes, "height") / grid.height
+    )  # less than 1 in low axes of the caller's own
     texts = _texts(grid.values, f"{{:z.{decimals}f}}")
     if grid.halves is not None:
         halves = _texts(grid.halves, f"±{{:.{decimals}f}}")
@@ -303,8 +289,8 @@ def heatmap_figure(
     heading: str = "",
     columns: int = 1,
     decimals: int = 2,
-    ax: Given = None,
-    look: Look = PLAIN,
+    ax: style.Given = None,
+    look: style.Look = style.PLAIN,
 ) -> Figure:
     """Return a figure of heatmaps that share their colours.
 
@@ -325,12 +311,12 @@ def heatmap_figure(
     Raises:
         OptionError: the axes do not fit the heatmaps.
     """
-    given = given_axes(ax, titles, look)
+    given = style.given_axes(ax, titles, look)
     heights = [
         max(grid.height for grid in grids[n : n + columns]) for n in range(0, len(grids), columns)
     ]
-    panels = given or new_axes(len(grids), columns, look.width or PAGE_WIDTH, heights)
-    figure = root_figure(panels[0])
+    panels = given or style.new_axes(len(grids), columns, look.width or style.PAGE_WIDTH, heights)
+    figure = style.root_figure(panels[0])
     meshes = [draw_cells(axes, grid, colours) for axes, grid in zip(panels, grids, strict=True)]
     bar = figure.colorbar(
         meshes[0], ax=panels, location="bottom", pad=0.02, aspect=_THIN, extend=colours.extend
@@ -344,16 +330,20 @@ def heatmap_figure(
         gaps = "; hatched: not read" if any(grid.has_gaps for grid in grids) else ""
         panels[-1].set_xlabel(f"layer (0 = emb{gaps})")
     if not given and look.width is None:
-        fit(figure, panels[:columns], columns * max(grid.width for grid in grids), "width")
-        figure.set_figwidth(min(PAGE_WIDTH, max(COLUMN_WIDTH, figure.get_figwidth())))
-    write_titles(panels, titles, look, made=not given, heading=heading)
+        style.fit(figure, panels[:columns], columns * max(grid.width for grid in grids), "width")
+        figure.set_figwidth(min(style.PAGE_WIDTH, max(style.COLUMN_WIDTH, figure.get_figwidth())))
+    naming.write_titles(panels, titles, look, made=not given, heading=heading)
     for axes in panels:
-        axes.set_xlabel(wrap(axes.get_xlabel(), line_length(size_of(axes))))
-    lines = (wrap(text, line_length(size_of(bar.ax))) for text in (label, notes) if text)
+        axes.set_xlabel(naming.wrap(axes.get_xlabel(), naming.line_length(style.size_of(axes))))
+    lines = (
+        naming.wrap(text, naming.line_length(style.size_of(bar.ax)))
+        for text in (label, notes)
+        if text
+    )
     bar.set_label("\n".join(lines))
     if not given:
-        fit(figure, panels[::columns], sum(heights), "height")
-    lay_out(figure)
+        style.fit(figure, panels[::columns], sum(heights), "height")
+    style.lay_out(figure)
     for axes, grid, mesh in zip(panels, grids, meshes, strict=True):
         print_values(axes, grid, mesh, decimals)
     return figure

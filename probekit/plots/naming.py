@@ -1,9 +1,13 @@
-"""Words of figures: names of rows, titles, and what runs lack."""
+"""Words of figures: names of rows, titles and labels in lines that fit, and what runs lack."""
 
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from probekit.plots.style import wrap
+from matplotlib import rcParams
+from matplotlib.axes import Axes
+
+from probekit.plots.style import Look, lay_out, root_figure, size_of
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import MARK, marks
 from probekit.results.summaries.grouping import option_of, series, varying
@@ -18,6 +22,7 @@ from probekit.results.summaries.wording import (
 NAME_WIDTH = 28
 """Characters of a row's name before it is wrapped."""
 
+_EM = 0.55  # width of a character, ems: more than most are, less than a capital
 _NO_CHOICE = ("layers", "options", "rates", "entry", "texts", "labels_fingerprint")
 """Options that nobody would choose by."""
 
@@ -109,3 +114,52 @@ def diverged_text(records: Sequence[Record]) -> str:
     """Return ``; 1 of 5 runs diverged``, or nothing if none did."""
     diverged = sum(record.diverged for record in records)
     return f"; {diverged} of {len(records)} runs diverged" if diverged else ""
+
+
+def wrap(text: str, characters: int) -> str:
+    """Return text in lines of at most ``characters``, broken after a comma if possible.
+
+    A phrase that is longer than a line is broken between its words; an asterisk stays with what it
+    stands for.
+    """
+    phrases = text.replace("\n", " ").replace(f"{MARK} ", f"{MARK}\xa0").split(", ")
+    glued = ", ".join(p.replace(" ", "\xa0") if len(p) < characters else p for p in phrases)
+    return textwrap.fill(glued, characters, break_on_hyphens=False).replace("\xa0", " ")
+
+
+Size = Literal["axes.titlesize", "legend.fontsize", "ytick.labelsize"]
+"""The setting of matplotlib that says how large a text is."""
+
+
+def line_length(width: float, size: Size = "axes.titlesize") -> int:
+    """Return how many characters of a text about fill a width in inches."""
+    return max(4, int(width * 72 / (_EM * float(rcParams[size]))))
+
+
+def write_titles(
+    panels: Sequence[Axes],
+    titles: Sequence[str],
+    look: Look,
+    *,
+    made: bool,
+    heading: str = "",
+    size: Size = "axes.titlesize",
+) -> None:
+    """Write a title above each panel, in lines that fit, and lay the figure out.
+
+    Args:
+        panels: axes.
+        titles: one for each.
+        look: whose title stands in place of the only one, or of ``heading``.
+        made: whether the figure was made here, so that there is a place above several panels.
+        heading: above all of them.
+        size: of the panels' titles.
+    """
+    figure = root_figure(panels[0])
+    if look.title is not None:
+        titles, heading = ([look.title], "") if len(panels) == 1 else (titles, look.title)
+    if heading and made:
+        figure.suptitle(wrap(heading, line_length(figure.get_figwidth())))
+    lay_out(figure)
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_title(wrap(title, line_length(size_of(axes), size)), fontsize=rcParams[size])

@@ -9,24 +9,8 @@ from matplotlib.lines import Line2D
 
 from probekit.base.registry import choose
 from probekit.metrics import Scale, scale_of
+from probekit.plots import naming, style
 from probekit.plots.curves import CurveStyle, curve_styles, score_axis
-from probekit.plots.naming import choice_text, diverged_text, one_last_name, title_text
-from probekit.plots.style import (
-    COLUMN_WIDTH,
-    PAGE_WIDTH,
-    PLAIN,
-    Given,
-    Look,
-    fit,
-    given_axes,
-    line_length,
-    new_axes,
-    refuse_many,
-    root_figure,
-    size_of,
-    wrap,
-    write_titles,
-)
 from probekit.results.comparison.mean_scores import score_curve
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks, marks_along
@@ -100,7 +84,7 @@ class PanelFigure:
     figure: Figure
     panels: Sequence[tuple[Axes, Panel]]
     styles: Mapping[str, CurveStyle]
-    look: Look
+    look: style.Look
     made: bool
     columns: int
     height: float
@@ -112,10 +96,7 @@ class PanelFigure:
 
 
 def split_panels(
-    records: Sequence[Record],
-    by: Sequence[str],
-    along: Sequence[str],
-    overlay: Sequence[str] = (),
+    records: Sequence[Record], by: Sequence[str], along: Sequence[str], overlay: Sequence[str] = ()
 ) -> list[Panel]:
     """Return the panels of a figure.
 
@@ -137,7 +118,7 @@ def split_panels(
     names = [name for name in (*TASK[:-1], "head", TASK[-1]) if name not in within] + [*by]
     by_panel = grouped(records, names)
     things = f"panels (one per {', '.join(names)})"
-    refuse_many(len(by_panel), MAX_PANELS, things, choice_text(by_panel.values()))
+    style.refuse_many(len(by_panel), MAX_PANELS, things, naming.choice_text(by_panel.values()))
     curves_of: dict[Key, dict[str, Sequence[Record]]] = {key: {} for key in by_panel}
     lead = [names[0] for kind, names in OVERLAYS.items() if kind in overlay]
     for name, members in series(records, given=[*names, *along], lead=lead).items():
@@ -150,7 +131,7 @@ def split_panels(
         metric = options.pop("metric")
         # what is None in all panels is not worth a word in a title
         said = {n: v for n, v in options.items() if v is not None or n in differing}
-        panels.append(Panel(title_text(said, one_last_name(records)), metric, curves))
+        panels.append(Panel(naming.title_text(said, naming.one_last_name(records)), metric, curves))
     return panels
 
 
@@ -160,8 +141,8 @@ def panel_figure(
     *,
     height: float = PANEL_HEIGHT,
     labels: Sequence[str] = (),
-    ax: Given = None,
-    look: Look = PLAIN,
+    ax: style.Given = None,
+    look: style.Look = style.PLAIN,
 ) -> PanelFigure:
     """Return an empty figure for the panels, with y labels; one column wide for one panel.
 
@@ -180,20 +161,22 @@ def panel_figure(
         RecordError: there are more curves than a reader can tell apart.
     """
     curves = {name: members for panel in panels for name, members in panel.curves.items()}
-    styles = curve_styles(list(curves), choice_text(curves.values()))
-    given = given_axes(ax, [panel.title for panel in panels], look)
-    most = max(1, int((look.width or PAGE_WIDTH) / _NARROWEST))
+    styles = curve_styles(list(curves), naming.choice_text(curves.values()))
+    given = style.given_axes(ax, [panel.title for panel in panels], look)
+    most = max(1, int((look.width or style.PAGE_WIDTH) / _NARROWEST))
     columns = 2 if len(panels) in (2, 4) and most >= 2 else min(len(panels), most)
     columns = 1 if given else columns
-    width = look.width or (COLUMN_WIDTH if columns == 1 else PAGE_WIDTH)
-    grid = given or new_axes(len(panels), columns, width, [height] * -(-len(panels) // columns))
+    width = look.width or (style.COLUMN_WIDTH if columns == 1 else style.PAGE_WIDTH)
+    grid = given or style.new_axes(
+        len(panels), columns, width, [height] * -(-len(panels) // columns)
+    )
     for index, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
         label = labels[index] if labels else f"{split} {metric_text(panel.metric)}"
         axes.grid(axis="y")
         if not index % columns or label != grid[index - 1].get_ylabel():
             axes.set_ylabel(label)
     placed = list(zip(grid, panels, strict=True))
-    return PanelFigure(root_figure(grid[0]), placed, styles, look, not given, columns, height)
+    return PanelFigure(style.root_figure(grid[0]), placed, styles, look, not given, columns, height)
 
 
 def share_scores(drawn: PanelFigure, curves: Sequence[Curves] = ()) -> None:
@@ -203,13 +186,10 @@ def share_scores(drawn: PanelFigure, curves: Sequence[Curves] = ()) -> None:
         drawn: the figure, with all that lies along its y axes.
         curves: of each panel, by which an axis may be logarithmic.
     """
-    by_metric: dict[str, list[int]] = {}
-    for index, (_, panel) in enumerate(drawn.panels):
-        by_metric.setdefault(panel.metric, []).append(index)
-    for indices in by_metric.values():
-        together = [curve for index in indices for curve in (curves[index] if curves else ())]
-        group = [drawn.panels[index][0] for index in indices]
-        score_axis(group, drawn.panels[indices[0]][1].scale, together)
+    for metric in {panel.metric for _, panel in drawn.panels}:
+        alike = [n for n, (_, panel) in enumerate(drawn.panels) if panel.metric == metric]
+        together = [curve for n in alike if curves for curve in curves[n]]
+        score_axis([drawn.panels[n][0] for n in alike], scale_of(metric), together)
     for axes, _ in drawn.panels:
         if drawn.made and not axes.get_ylabel():
             axes.tick_params(axis="y", labelleft=False)
@@ -236,22 +216,24 @@ def finish(
         share_scores(drawn, curves)
     no_line = {} if connected else {"linestyle": "none"}
     entries = [
-        Line2D([], [], label=name, **style.line_options() | no_line)
-        for name, style in drawn.styles.items()
+        Line2D([], [], label=name, **line.line_options() | no_line)
+        for name, line in drawn.styles.items()
     ]
     points = [point for panel in curves for curve in panel for point in curve.values()]
     text = interval_text(
         points, "mean and " * any(point.n > 1 for point in points) + "95 % interval"
     )
     phrases = [*phrases, *hollow_entries(drawn.records)]
-    explain(drawn, entries, phrases, text + diverged_text(drawn.records), connected=connected)
+    explain(
+        drawn, entries, phrases, text + naming.diverged_text(drawn.records), connected=connected
+    )
 
 
 def hollow_entries(records: Sequence[Record]) -> list[Line2D]:
     """Return the legend's entry that says what hollow markers mean, if there are any."""
     troubles = marks(records)
-    style = CurveStyle("", "#666666", "o", 3.8, "none").hollow_options()
-    return [Line2D([], [], label=f"hollow: {', '.join(troubles)}", **style)] if troubles else []
+    marker = CurveStyle("", "#666666", "o", 3.8, "none").hollow_options()
+    return [Line2D([], [], label=f"hollow: {', '.join(troubles)}", **marker)] if troubles else []
 
 
 def explain(
@@ -274,13 +256,13 @@ def explain(
         connected: whether the samples are lines.
     """
     places, titles = [axes for axes, _ in drawn.panels], [panel.title for _, panel in drawn.panels]
-    write_titles(places, titles, drawn.look, made=drawn.made)
+    naming.write_titles(places, titles, drawn.look, made=drawn.made)
     where = drawn.figure if drawn.made else places[0]
     put_legend(where, curves, phrases, title, connected=connected)
     if drawn.made:
         rows = -(-len(places) // drawn.columns)
-        height = max(drawn.height, _FLATTEST * size_of(places[0]))
-        fit(drawn.figure, places[:: drawn.columns], rows * height, "height")
+        height = max(drawn.height, _FLATTEST * style.size_of(places[0]))
+        style.fit(drawn.figure, places[:: drawn.columns], rows * height, "height")
 
 
 def put_legend(
@@ -301,19 +283,19 @@ def put_legend(
         connected: whether the samples are lines.
     """
     inside = isinstance(where, Axes)
-    width = size_of(where) if isinstance(where, Axes) else where.get_figwidth()
-    room = line_length(width, "legend.fontsize") - _AROUND
+    width = style.size_of(where) if isinstance(where, Axes) else where.get_figwidth()
+    room = naming.line_length(width, "legend.fontsize") - _AROUND
     handles = [*curves, *phrases]
     sample = _SAMPLE if connected else _MARKER
     longest = max([len(str(entry.get_label())) for entry in curves] + [_PHRASE] * bool(phrases))
     columns = max(1, min(len(handles), room // (longest + sample)))
     for handle in handles:
-        handle.set_label(wrap(str(handle.get_label()), max(8, room // columns - sample)))
+        handle.set_label(naming.wrap(str(handle.get_label()), max(8, room // columns - sample)))
     legend = where.legend(
         handles=handles,
         loc="best" if inside else "outside lower center",
         ncols=columns,
-        title=wrap(title, room),
+        title=naming.wrap(title, room),
         frameon=inside,
         handlelength=3.2 if connected else 1.0,
         columnspacing=1.2,

@@ -6,7 +6,6 @@ Letters that DejaVu Sans lacks come from what is installed, or are named.
 import contextlib
 import io
 import logging
-import textwrap
 import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
 import matplotlib
-from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -29,7 +27,6 @@ from probekit.base.notices import warn_once
 from probekit.base.registry import PathName
 from probekit.base.replacing import replacing
 from probekit.errors import OptionError, RecordError, StorageError
-from probekit.results.summaries.diagnosis import MARK
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +78,6 @@ FORMATS: dict[str, dict[str, Any]] = {
 }
 """File name endings, and the options that they are written with: no dates, no versions."""
 
-_EM = 0.55  # width of a character, ems: more than most are, less than a capital
 _UNSETTLED = 8.0  # inches of height around the panels, until what stands there has been laid out
 
 
@@ -188,55 +184,6 @@ def fit(
         figure.set_figwidth(figure.get_figwidth() + difference)
     else:
         figure.set_figheight(figure.get_figheight() + difference)
-
-
-def wrap(text: str, characters: int) -> str:
-    """Return text in lines of at most ``characters``, broken after a comma if possible.
-
-    A phrase that is longer than a line is broken between its words; an asterisk stays with what it
-    stands for.
-    """
-    phrases = text.replace("\n", " ").replace(f"{MARK} ", f"{MARK}\xa0").split(", ")
-    glued = ", ".join(p.replace(" ", "\xa0") if len(p) < characters else p for p in phrases)
-    return textwrap.fill(glued, characters, break_on_hyphens=False).replace("\xa0", " ")
-
-
-Size = Literal["axes.titlesize", "legend.fontsize", "ytick.labelsize"]
-"""The setting of matplotlib that says how large a text is."""
-
-
-def line_length(width: float, size: Size = "axes.titlesize") -> int:
-    """Return how many characters of a text about fill a width in inches."""
-    return max(4, int(width * 72 / (_EM * float(rcParams[size]))))
-
-
-def write_titles(
-    panels: Sequence[Axes],
-    titles: Sequence[str],
-    look: "Look",
-    *,
-    made: bool,
-    heading: str = "",
-    size: Size = "axes.titlesize",
-) -> None:
-    """Write a title above each panel, in lines that fit, and lay the figure out.
-
-    Args:
-        panels: axes.
-        titles: one for each.
-        look: whose title stands in place of the only one, or of ``heading``.
-        made: whether the figure was made here, so that there is a place above several panels.
-        heading: above all of them.
-        size: of the panels' titles.
-    """
-    figure = root_figure(panels[0])
-    if look.title is not None:
-        titles, heading = ([look.title], "") if len(panels) == 1 else (titles, look.title)
-    if heading and made:
-        figure.suptitle(wrap(heading, line_length(figure.get_figwidth())))
-    lay_out(figure)
-    for axes, title in zip(panels, titles, strict=True):
-        axes.set_title(wrap(title, line_length(size_of(axes), size)), fontsize=rcParams[size])
 
 
 def refuse_many(count: int, most: int, things: str, remedy: str) -> None:

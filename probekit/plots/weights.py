@@ -11,22 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from probekit.base.layers import by_point, point_of
+from probekit.base.layers import point_of
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
-from probekit.plots import naming
-from probekit.plots.heatmap import (
-    MANY_ROWS,
-    MAX_ROWS,
-    Colours,
-    Grid,
-    heatmap_figure,
-    layer_values,
-    lift_colours,
-    reach_of,
-    rows_by_point,
-    signed_colours,
-)
+from probekit.plots import heatmap, naming
 from probekit.plots.style import PLAIN, Given, Look, refuse_many, styled
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import BASELINES, grouped, varying
@@ -51,7 +39,7 @@ class _Panel:
     rows: Mapping[str, Sequence[Record]]
     top: int
 
-    def grid(self, measure: LayerMeasure, *, numbers: bool) -> Grid:
+    def grid(self, measure: LayerMeasure, *, numbers: bool) -> heatmap.Grid:
         """Return the mean over seeds of every row and layer, with half its interval.
 
         Weights before the softmax are divided by the largest of their row.
@@ -59,30 +47,23 @@ class _Panel:
         Raises:
             RecordError: a row would average over more than seeds.
         """
-        of_heads = {
-            name: mean_values(group, measure.shown, " ".join(name.split()))
-            for name, group in self.rows.items()
-        }
-        named = rows_by_point(of_heads)
-        means = named.values()
-        values = layer_values([{n: m.mean for n, m in row.items()} for row in means], self.top)
-        halves = layer_values(
-            [{n: np.nan if m.half is None else m.half for n, m in row.items()} for row in means],
-            self.top,
+        of_heads = {}
+        for name, group in self.rows.items():
+            means = mean_values(group, measure.shown, " ".join(name.split()))
+            if measure is RAW_WEIGHTS:  # sizes of heads have nothing to do with each other
+                largest = max(abs(mean.mean) for mean in means.values()) or 1.0
+                means = {layer: mean.scaled(1 / largest) for layer, mean in means.items()}
+            of_heads[name] = means
+        named = heatmap.rows_by_point(of_heads)
+        values, halves = (
+            heatmap.layer_values(
+                [{n: getattr(mean, part) for n, mean in row.items()} for row in named.values()],
+                self.top,
+            )
+            for part in ("mean", "half")
         )
-        if measure is RAW_WEIGHTS:  # sizes of heads have nothing to do with each other
-            largest = np.array(
-                [
-                    [max(abs(mean.mean) for mean in row.values())]
-                    for row in of_heads.values()
-                    for _ in by_point(row)
-                ]
-            )
-            values, halves = (
-                each / np.where(largest > 0, largest, 1.0) for each in (values, halves)
-            )
         known = None if np.isnan(halves).all() else halves
-        return Grid(list(named), values, known, numbers=numbers)
+        return heatmap.Grid(list(named), values, known, numbers=numbers)
 
 
 def _panels(records: Sequence[Record], measure: LayerMeasure, *, per_seed: bool) -> list[_Panel]:
@@ -116,7 +97,7 @@ def _panels(records: Sequence[Record], measure: LayerMeasure, *, per_seed: bool)
     by_panel = [[record for row in panel.rows.values() for record in row] for panel in panels]
     refuse_many(len(panels), MAX_PANELS, "panels", naming.choice_text(by_panel))
     every = [row for panel in panels for row in panel.rows.values()]
-    refuse_many(len(every), MAX_ROWS, "rows", naming.choice_text(every))
+    refuse_many(len(every), heatmap.MAX_ROWS, "rows", naming.choice_text(every))
     return panels
 
 
@@ -177,6 +158,8 @@ def plot_weights(
     if raw and of != "weights":
         raise OptionError(f"raw: {of} have no values before a softmax; leave out one of the two.")
     measure = RAW_WEIGHTS if raw else measure
+    scaled = "times layers read (1: an equal part): " if measure.lifted else ""
+    scaled = "divided by the largest of its row: " if raw else scaled
     given = records
     records = measure.held(records)
     if of in ("weights", "initial"):
@@ -187,23 +170,17 @@ def plot_weights(
         check_one_ablation(records)
     panels = _panels(records, measure, per_seed=per_seed)
     groups = [group for panel in panels for group in panel.rows.values()]
-    grids = [panel.grid(measure, numbers=len(groups) <= MANY_ROWS) for panel in panels]
+    grids = [panel.grid(measure, numbers=len(groups) <= heatmap.MANY_ROWS) for panel in panels]
     values = np.concatenate([grid.values.ravel() for grid in grids])
     colours = _colours(values, measure)
-    spread = (
-        "±\u00a095\u00a0% interval"
-        if any(g.numbers and g.halves is not None for g in grids)
-        else ""
-    )
-    notes = [
-        naming.runs_text(groups, measure.lost(given, records)),
-        spread,
-        _left_out(given, records),
-    ]
-    return heatmap_figure(
+    notes = [naming.runs_text(groups, measure.lost(given, records))]
+    if any(grid.numbers and grid.halves is not None for grid in grids):
+        notes.append("±\u00a095\u00a0% interval")
+    notes.append(_left_out(given, records))
+    return heatmap.heatmap_figure(
         grids,
         [panel.title for panel in panels],
-        _scaled_text(measure) + measure.text(records) + colours.said,
+        scaled + measure.text(records) + colours.said,
         colours,
         notes="; ".join(filter(None, notes)),
         decimals=_decimals(values, measure),
@@ -212,38 +189,24 @@ def plot_weights(
     )
 
 
-def _scaled_text(measure: LayerMeasure) -> str:
-    """Return what was done to the numbers of a measure, before what they are."""
-    if measure is RAW_WEIGHTS:
-        return "divided by the largest of its row: "
-    return "times layers read (1: an equal part): " if measure.lifted else ""
-
-
-def _colours(values: np.ndarray, measure: LayerMeasure) -> Colours:
+def _colours(values: np.ndarray, measure: LayerMeasure) -> heatmap.Colours:
     """Return the colours that all panels share."""
     if not measure.signed:
-        return lift_colours(values)
+        return heatmap.lift_colours(values)
     if measure is RAW_WEIGHTS:
-        return signed_colours(values)
+        return heatmap.signed_colours(values)
     if measure.lifted:  # a head that reads 30 layers may have 30 times an equal share
-        return signed_colours(values, linear=1.0)
+        return heatmap.signed_colours(values, linear=1.0)
     # a task's losses rise by nats, another one's by hundredths
-    return signed_colours(values, linear=reach_of(values) / _LINEAR)
+    return heatmap.signed_colours(values, linear=heatmap.reach_of(values) / _LINEAR)
 
 
 def _decimals(values: np.ndarray, measure: LayerMeasure) -> int:
     """Return the decimals of numbers: of losses two digits of the largest, at most three."""
-    largest = reach_of(values)
+    largest = heatmap.reach_of(values)
     if measure is ABLATION:
         return int(np.clip(1 - np.floor(np.log10(largest)), 0, 3))
     return 2 if largest < 9.995 else 1
-
-
-def _constant() -> set[str]:
-    """Return the heads that train nothing, whose weights are constant."""
-    from probekit.probe.heads import HEADS  # slow to import
-
-    return {name for name, head in HEADS.items() if head.trains == "nothing"}
 
 
 def _trained(records: Sequence[Record]) -> list[Record]:
@@ -252,7 +215,10 @@ def _trained(records: Sequence[Record]) -> list[Record]:
     Raises:
         RecordError: there are only other heads.
     """
-    constant = _constant()
+    from probekit.probe.heads import HEADS  # slow to import
+
+    # the weights of those that train nothing are constant
+    constant = {name for name, head in HEADS.items() if head.trains == "nothing"}
     kept = [record for record in records if record.head not in constant]
     if not kept:
         heads = ", ".join(head for (head,) in grouped(records, ["head"]))

@@ -15,6 +15,7 @@ from probekit.errors import BackboneError, OptionError, UnknownNameError
 from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.maintenance import verify_rows
 from probekit.features import Location, open_features
+from tests.backbone.running import states_of
 from tests.extraction.corpus import write_corpus
 from tests.random_models import save_random
 
@@ -88,12 +89,8 @@ def test_an_encoder_that_was_saved_alone_is_read_as_it_is(folders, tmp_path):
     AutoTokenizer.from_pretrained(folders[family]).save_pretrained(tmp_path)
     found = inspect_backbone(str(tmp_path))
     assert found.info.identity.part is None
-    ids, lengths = texts(found)
-    one, two = (
-        load_backbone(inspection, compute_dtype="float32").layers(ids, lengths)
-        for inspection in (found, inspect(folders[family]))
-    )
-    assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+    whole = inspect(folders[family])
+    assert torch.equal(states_of(found, *texts(found)), states_of(whole, *texts(found)))
     with pytest.raises(OptionError, match=r"--part encoder: .* Leave --part out"):
         inspect(tmp_path)
 
@@ -112,12 +109,8 @@ def test_a_model_in_memory_is_that_of_its_files_and_its_decoder_is_not_read(fold
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     given = GivenModel.of(model, tokenizer, "mine")
     inspection = inspect_backbone(given, part="encoder")
-    ids, lengths = texts(inspection)
-    one, two = (
-        load_backbone(each, compute_dtype="float32").layers(ids, lengths)
-        for each in (inspection, inspect(folders[family]))
-    )
-    assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+    files, two = inspect(folders[family]), texts(inspection)
+    assert torch.equal(states_of(inspection, *two), states_of(files, *two))
     digest = given.digest()
     with torch.no_grad():
         model.get_decoder().get_parameter(last_parameter(model.get_decoder())).add_(1)

@@ -10,8 +10,8 @@ from typing import get_args
 import pytest
 from typer.testing import CliRunner
 
+from probekit.backbone.architecture import ENCODER
 from probekit.backbone.loading import ComputeDtype
-from probekit.backbone.model_classes import ENCODER
 from probekit.backbone.placement import QUANTIZATIONS
 from probekit.cli import app
 from probekit.data.encoded import Pooling

@@ -6,7 +6,7 @@ import transformers
 from transformers import CONFIG_MAPPING, MODEL_FOR_QUESTION_ANSWERING_MAPPING
 
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.backbone.model_classes import backbone_classes
+from probekit.backbone.architecture import backbone_classes
 from probekit.errors import BackboneError, OptionError
 from tests.extraction.extracted import all_rows, reference_rows, run
 from tests.random_models import save_random

@@ -1,6 +1,7 @@
-"""The geometry of real entries: found, drawn, kept as JSON, printed and plotted."""
+"""The geometry of real entries, and how far layers moved: found, drawn, kept, printed, refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from PIL import Image
 
 import probekit
 from probekit import Look
-from probekit.errors import MissingFileError, OptionError, RecordError, UnknownNameError
+from probekit.errors import DataError, MissingFileError, OptionError, RecordError, UnknownNameError
 from probekit.features import Location
 from probekit.measures.measured_rows import MeasuredRows
 from probekit.measures.measuring import measure
@@ -18,14 +19,20 @@ from probekit.plots.style import new_figure
 from probekit.results.layer_geometry import load_geometry
 from probekit.store import Entry
 from tests.cli.console import done, refused
+from tests.measures.test_measures import gram_cka
 from tests.planted import DIM, LAYERS, MODEL, TASK, plant
+
+AFTER = "planted-lora"
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
+    """A model, and another with the same text, some layers fewer, and other noise."""
     folder = tmp_path_factory.mktemp("cache")
     plant(folder, invalid=0.1)
-    plant(folder, "dev", sentences=20, seed=1)
+    plant(folder, invalid=0.1, model=AFTER, layers=(0, 1, 2), noise=0.5)
+    plant(folder, "dev", seed=1)
+    plant(folder, "dev", sentences=20, seed=1, model=AFTER)
     return folder
 
 
@@ -35,7 +42,7 @@ def found(root):
 
 
 def test_all_layers_of_the_default_rows_are_measured(root, found):
-    (path,) = root.glob("*/*/train-????????")
+    (path,) = (root / MODEL).glob("*/train-????????")
     valid = Entry.open(path).examples.valid
     assert (found.array, found.dim, found.split) == ("words", DIM, "train")
     assert found.rows == found.of_rows == valid.sum() < len(valid)
@@ -48,7 +55,7 @@ def test_all_layers_of_the_default_rows_are_measured(root, found):
 
 
 def test_the_path_of_an_entry_is_that_entry(root):
-    (path,) = root.glob("*/*/dev-????????")
+    (path,) = (root / MODEL).glob("*/dev-????????")
     assert probekit.geometry(path).split == "dev"
     with pytest.raises(OptionError, match=r"is the entry of split dev\. Leave --split out"):
         probekit.geometry(path, split="train")
@@ -73,7 +80,8 @@ def test_rows_are_drawn_by_the_seed(root):
 def test_blocks_of_any_size_give_the_same(tmp_path):
     entry = plant(tmp_path, dtype="int8", sentences=12)
     whole, small = (
-        measure(entry, MeasuredRows.draw(entry, "words", block=block)) for block in (10**6, 3)
+        measure(entry, replace(MeasuredRows.draw(entry, "words"), block=block))
+        for block in (10**6, 3)
     )
     assert np.allclose(np.array(whole.cka), np.array(small.cka), rtol=1e-5)
     for one, other in zip(whole.layers, small.layers, strict=True):
@@ -178,3 +186,79 @@ def test_the_command_prints_and_draws(root, tmp_path):
         assert image.size[0] > 600
     bad = ("--cache", root, "-o", tmp_path / "g.gif")
     assert "cannot write a figure as '.gif'" in refused("geometry", MODEL, TASK, *bad)
+
+
+@pytest.fixture(scope="module")
+def moved(root):
+    return probekit.change(AFTER, MODEL, TASK, location=Location(cache=root))
+
+
+def test_change_and_cka_are_those_of_their_definitions(root, moved):
+    after, before = (
+        probekit.geometry(m, TASK, location=Location(cache=root)) for m in (AFTER, MODEL)
+    )
+    assert (moved.model, moved.before, moved.array) == (AFTER, MODEL, "words")
+    assert moved.rows == moved.of_rows == after.rows == before.rows
+    assert (moved.entry, moved.entry_before) == (after.entry, before.entry)
+    assert [one.layer for one in moved.layers] == [0, 1, 2]
+    x, y = read(root, AFTER), read(root, MODEL)
+    for place, one in enumerate(moved.layers):
+        own, other = x[:, place], y[:, place]
+        shares = np.linalg.norm(own - other, axis=1) / np.linalg.norm(other, axis=1)
+        assert one.change == pytest.approx(shares.mean(), rel=1e-12)
+        assert one.deviation == pytest.approx(shares.std(), rel=1e-12)
+        assert one.cka == pytest.approx(gram_cka(own, other), rel=1e-9)
+    # of noise alone, which is 5/3 as large, in layers 0 and 1
+    assert moved.layers[0].change == pytest.approx(2 / 3, rel=1e-5)
+    assert moved.layers[0].cka == pytest.approx(1)
+    assert moved.layers[2].change < 2 / 3
+
+
+def read(root, model):
+    (path,) = (root / model).glob("*/train-????????")
+    entry = probekit.open_features(model, TASK, location=Location(cache=root)).entries["train"]
+    assert entry.path == path
+    kept = entry.examples.rows[entry.examples.valid]
+    return entry.arrays["words"].read(kept, [0, 1, 2]).double().numpy()
+
+
+def test_a_model_is_as_far_from_itself_as_nothing(root):
+    own = probekit.change(MODEL, MODEL, TASK, rows=50, location=Location(cache=root))
+    assert own.rows == 50 < own.of_rows
+    assert all((one.change, one.deviation) == (0, 0) for one in own.layers)
+    assert all(one.cka == pytest.approx(1) for one in own.layers)
+
+
+def test_what_cannot_be_compared_is_refused(root, tmp_path):
+    place = Location(cache=root)
+    with pytest.raises(DataError, match="hold different texts"):
+        probekit.change(AFTER, MODEL, TASK, split="dev", location=place)
+    with pytest.raises(OptionError, match="holds words, tokens; choose one of these"):
+        probekit.change(AFTER, MODEL, TASK, array="cls", location=place)
+    with pytest.raises(OptionError, match="expected at least 1"):
+        probekit.change(AFTER, MODEL, TASK, rows=-1, location=place)
+    plant(tmp_path, invalid=0.1)
+    plant(tmp_path, invalid=0.1, model="upper", layers=(3,))
+    plant(tmp_path, invalid=0.1, model="lower", layers=(0,))
+    plant(tmp_path, invalid=0.3, model="others")
+    place = Location(cache=tmp_path)
+    with pytest.raises(OptionError, match=rf"share no layer of one width .*layers 3, {DIM} wide"):
+        probekit.change("upper", "lower", TASK, location=place)
+    with pytest.raises(DataError, match="their models tokenise the texts differently"):
+        probekit.change("others", MODEL, TASK, location=place)
+
+
+def test_a_change_is_printed_kept_and_drawn(root, moved, tmp_path):
+    shared = (AFTER, TASK, "--cache", str(root), "--against", MODEL)
+    (row,) = done("geometry", *shared, "--json").rows
+    assert row == json.loads(json.dumps(moved.to_json()))
+    shown = done("geometry", *shared, "-o", str(tmp_path / "change.png"))
+    assert "0.667 ± " in shown.out and "||after - before|| / ||before||" in shown.err
+    assert (tmp_path / "change.png").is_file()
+    assert "0.667" in moved._repr_html_()
+    figure = probekit.plot_change(moved)
+    assert isinstance(figure, Figure) and AFTER in figure.get_suptitle()
+    (line,) = figure.axes[0].lines
+    assert list(line.get_ydata()) == [one.change for one in moved.layers]
+    says = "leave --sample out"
+    assert says in refused("geometry", *shared, "--sample", "50")

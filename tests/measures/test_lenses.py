@@ -20,8 +20,8 @@ from probekit.errors import (
     MissingFileError,
     OptionError,
 )
+from probekit.measures.lens_maps import Lens
 from probekit.measures.lenses import _divided
-from probekit.measures.logit_reader import Lens
 from probekit.results.lens_scores import lens_table
 from tests import tiny
 from tests.cli.console import done, refused

@@ -58,5 +58,13 @@ def notes_of(figure):
     return " ".join(figure.axes[-1].get_xlabel().split())
 
 
+def titles_of(figure):
+    return [axes.get_title() for axes in figure.axes]
+
+
 def legend_texts(figure):
     return [" ".join(text.get_text().split()) for text in figure.legends[0].get_texts()]
+
+
+def legend_title(figure):
+    return " ".join(figure.legends[0].get_title().get_text().split())

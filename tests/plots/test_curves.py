@@ -10,9 +10,7 @@ import pytest
 
 from probekit import plot_depth, plot_exit, plot_fewshot, plot_fraction, plot_learning
 from probekit.errors import RecordError, UnknownNameError
-from probekit.plots.curves import curve_styles
 from probekit.results.comparison import best_depths
-from probekit.results.summaries.grouping import head_order
 from probekit.results.tables import depth_table
 from tests.plots.samples import fewshot_records, legend_texts, sample_records
 from tests.results.overthinking.held import add_depths
@@ -290,9 +288,3 @@ def test_exits_of_one_metric_share_an_axis_that_ends_at_what_a_score_can_be():
     assert all(
         low < y < high for axes in (one, two) for line in axes.lines for y in line.get_ydata()
     )
-
-
-def test_every_head_of_its_own_has_its_own_style_and_last_is_a_black_line():
-    styles = {name: curve_styles([name])[name] for name in head_order()}
-    assert len({(s.colour, s.marker, str(s.dashes)) for s in styles.values()}) == len(styles)
-    assert (styles["last"].colour, styles["last"].dashes) == ("#000000", "-")

@@ -1,4 +1,4 @@
-"""What holds of every figure: nothing is clipped or mixed, and failures are one line."""
+"""What holds of every figure: nothing is clipped or mixed; seeds and troubles are said."""
 
 from dataclasses import replace
 from functools import partial
@@ -12,6 +12,7 @@ from probekit.errors import RecordError
 from probekit.plots import PLOTS
 from probekit.plots.curves import curve_styles
 from probekit.probe.heads import HEADS as ALL_HEADS
+from probekit.results.summaries.wording import seeds_text
 from probekit.train.baselines.guesses import GUESSES
 from tests.plots.samples import (
     depth_records,
@@ -19,8 +20,9 @@ from tests.plots.samples import (
     fraction_records,
     meshes_of,
     sample_records,
+    titles_of,
 )
-from tests.results.samples import HEADS
+from tests.results.samples import HEADS, make_record
 
 LONG = "an-organisation/a-model-with-a-very-long-name-Instruct.Q4_1.gguf"
 
@@ -124,16 +126,10 @@ def test_panels_never_mix_tasks_or_metrics():
         + fewshot_records(task="wnut17")
     )
     figure = plot_fewshot(records)
-    assert [axes.get_title() for axes in figure.axes] == [
-        "tiny-model, conll, ner",
-        "tiny-model, conll, pos",
-        "tiny-model, wnut17, ner",
-    ]
-    assert [axes.get_ylabel() for axes in figure.axes] == [
-        "test span F1 (%)",
-        "test accuracy (%)",
-        "test span F1 (%)",
-    ]
+    panels = ("conll, ner", "conll, pos", "wnut17, ner")
+    assert titles_of(figure) == [f"tiny-model, {panel}" for panel in panels]
+    f1, accuracy = "test span F1 (%)", "test accuracy (%)"
+    assert [axes.get_ylabel() for axes in figure.axes] == [f1, accuracy, f1]
 
 
 def test_too_many_panels_and_curves():
@@ -149,6 +145,7 @@ def test_every_head_and_baseline_has_a_style_of_its_own():
     names = [*ALL_HEADS, *GUESSES]
     alone = {name: curve_styles([name])[name] for name in names}
     assert len({(style.colour, style.marker) for style in alone.values()}) == len(names)
+    assert (alone["last"].colour, alone["last"].dashes) == ("#000000", "-")
     together = curve_styles(names[:6]) | curve_styles(names[6:])
     assert together == alone
 
@@ -159,3 +156,55 @@ def test_a_head_keeps_its_style_where_its_name_says_more():
     two = curve_styles(["dwatt, lr 0.001", "dwatt, lr 0.01", "last"])
     assert two["last"] == plain["last"]
     assert len({style.colour for style in two.values()}) == 3
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [([1, 1], "one seed"), ([5, 5], "5 seeds"), ([5, 3, 4], "3 to 5 seeds")],
+    ids=str,
+)
+def test_seeds(counts, text):
+    assert seeds_text(counts) == text
+
+
+def _texts(figure):
+    """Return what the figure says of what is drawn: legends' titles, labels and notes."""
+    found = [legend.get_title().get_text() for legend in figure.legends]
+    found.append(figure.get_supxlabel())
+    return " ".join([*found, *(axes.get_xlabel() for axes in figure.axes)]).replace("\n", " ")
+
+
+def _said(figure):
+    texts = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    return " ".join([_texts(figure), *texts]).replace("\n", " ")
+
+
+@pytest.mark.parametrize("kind", sorted(PLOTS))
+def test_every_figure_says_how_many_seeds_and_what_is_wrong_with_some_runs(kind):
+    records = one_panel(kind)
+    object.__setattr__(records[-1], "diverged", True)
+    object.__setattr__(records[-1], "diagnosis", {"converged": False})
+    figure = PLOTS[kind](records)
+    assert "3 seeds" in _texts(figure)
+    assert _texts(figure).count(f"; 1 of {len(records)} runs diverged") == 1
+    assert _said(figure).count("not converged") == 1
+    if not figure.legends:  # figures of rows: an asterisk stands in a name
+        axes = figure.axes[0]
+        names = [axes.get_title(), *(t.get_text() for t in axes.get_yticklabels())]
+        assert any("*" in name for name in names)
+
+
+@pytest.mark.parametrize("kind", ["depth", "exit", "weights"])
+def test_where_nothing_is_wrong_nothing_is_said(kind):
+    figure = PLOTS[kind](one_panel(kind))
+    assert "3 seeds" in _texts(figure)
+    assert "diverged" not in _texts(figure) and "converged" not in _said(figure)
+
+
+@pytest.mark.parametrize("kind", ["weights", "attention"])
+def test_runs_that_diverged_without_weights_are_counted(kind):
+    records = one_panel("attention")
+    lost = {"weights": {}, "class_weights": {}, "diverged": True}
+    records += [make_record("dwatt", 3, **lost), make_record("last", 3, **lost)]
+    text = _texts(PLOTS[kind](records))
+    assert "3 seeds; 1 of 4 runs diverged" in text

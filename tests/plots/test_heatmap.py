@@ -33,7 +33,7 @@ def test_heatmap_shows_mean_lifts_and_hatches_layers_that_are_not_read():
     texts = [t.get_text() for t in axes.texts]  # t(0.975, 1) is 12.706: 0.1 * 12.706 = 1.27
     assert texts == ["0.50\n±1.27", "1.50\n±1.27", "0.00", "1.50", "1.50"]
     assert axes.get_xlabel() == "layer (0 = emb; hatched: not read)"
-    assert _label(figure) == (
+    assert notes_of(figure) == (
         "times layers read (1: an equal part): weight of each layer after the softmax "
         "1 to 2 seeds; ± 95 % interval; left out, with nothing to compare: last, concat"
     )
@@ -46,16 +46,12 @@ def test_rows_of_one_layer_are_left_out_unless_they_are_all():
         assert row_names(axes) == names
 
 
-def _label(figure):
-    return notes_of(figure)
-
-
 def test_constant_weights_are_left_out_with_a_word():
     constant = [make_record(head) for head in ("concat-ffn", "mean", "last")]
     figure = plot_weights([*constant, make_record("p32")])
     assert row_names(figure.axes[0]) == ["p32"]
-    assert _label(figure).endswith("; left out, with nothing to compare: last, mean, concat-ffn")
-    assert "left out" not in _label(plot_weights([make_record("p32")]))
+    assert notes_of(figure).endswith("; left out, with nothing to compare: last, mean, concat-ffn")
+    assert "left out" not in notes_of(plot_weights([make_record("p32")]))
     with pytest.raises(RecordError, match=r"of mean are constant.*run `probekit train`"):
         plot_weights([make_record("mean")])
 
@@ -75,8 +71,8 @@ def test_the_spread_over_seeds_stands_below_its_mean_inside_the_cell():
     for box in boxes:
         assert box.width < width
         assert any(low <= box.y0 and box.y1 <= high for high, low in pairwise(edges))
-    assert "± 95 % interval" in _label(figure)
-    assert "±" not in _label(plot_weights([r for r in records if r.seed == 0]))
+    assert "± 95 % interval" in notes_of(figure)
+    assert "±" not in notes_of(plot_weights([r for r in records if r.seed == 0]))
     narrow = plot_weights(sample_records(("p32",), n_blocks=30, seeds=3))
     assert not narrow.axes[0].texts
 
@@ -101,7 +97,7 @@ def test_a_lift_of_one_is_white_and_colours_turn_there():
 def test_heatmap_before_the_softmax():
     figure = plot_weights(sample_records(), raw=True)
     assert row_names(figure.axes[0]) == ["p32"]
-    assert _label(figure) == (
+    assert notes_of(figure) == (
         "divided by the largest of its row: weight of each layer before the softmax 3 seeds; "
         "± 95 % interval; left out, with nothing to compare: last, mean, scalar-mix, "
         "attention-fusion, concat, dwatt"
@@ -124,17 +120,6 @@ def test_raw_weights_are_divided_by_the_largest_of_their_row():
     assert shares.tolist() == pytest.approx(
         np.array([[-1, 0.153], [0, 0], [1, 0], [-1, 0.1079]]), abs=1e-3
     )
-
-
-def _row_names(records):
-    figure = plot_weights(records)
-    axes = figure.axes[0]
-    figure.draw_without_rendering()
-    boxes = [t.get_window_extent(figure.canvas.get_renderer()) for t in axes.get_yticklabels()]
-    assert all(box.x0 >= 0 and box.x1 <= axes.get_window_extent().x0 for box in boxes)
-    assert all(upper.y0 >= lower.y1 for upper, lower in pairwise(boxes))
-    names = row_names(axes)
-    return names, axes.get_title()
 
 
 SOLVED = {"fitter": "lbfgs", "select": "cv:5", "optimizer": "lbfgs"}
@@ -163,8 +148,8 @@ def test_rows_are_named_as_curves_are(settings, names):
     records = [
         make_record(**{"head": head} | own) for head, own in zip(heads, settings, strict=True)
     ]
-    found, title = _row_names(records)
-    assert (found, title) == (names, "tiny-model, conll, ner")
+    axes = plot_weights(records).axes[0]
+    assert (row_names(axes), axes.get_title()) == (names, "tiny-model, conll, ner")
 
 
 def test_even_weights_do_not_look_extreme():

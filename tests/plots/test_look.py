@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from probekit import Look, plot_depth, plot_fewshot, plot_weights
 from probekit.errors import OptionError
 from probekit.plots import PLOTS
-from probekit.plots.style import RC, wrap
-from tests.plots.samples import fewshot_records, sample_records
+from probekit.plots.naming import wrap
+from probekit.plots.style import RC
+from tests.plots.samples import fewshot_records, sample_records, titles_of
 from tests.plots.test_figures import one_panel
 
 
@@ -77,10 +78,7 @@ def test_a_title_stands_above_several_panels():
     records = fewshot_records(heads=("last",)) + fewshot_records(heads=("last",), task="wnut17")
     figure = plot_fewshot(records, look=Look(title="Both"))
     assert figure.get_suptitle() == "Both"
-    assert [axes.get_title() for axes in figure.axes] == [
-        "tiny-model, conll, ner",
-        "tiny-model, wnut17, ner",
-    ]
+    assert titles_of(figure) == ["tiny-model, conll, ner", "tiny-model, wnut17, ner"]
     models = [r for model in "ab" for r in sample_records(("p32",), model=model)]
     assert plot_weights(models, look=Look(title="Both")).get_suptitle() == "Both"
     single = plot_weights(sample_records(("p32",)), look=Look(title=""))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from probekit import overthinking, plot_exit, plot_overthinking
-from tests.plots.samples import legend_texts
+from tests.plots.samples import legend_texts, legend_title
 from tests.results.overthinking.held import add_depths
 
 
@@ -32,9 +32,7 @@ def test_lines_and_marks_are_those_of_the_table():
         "right, of the rows that the last depth has wrong",
         "expected there by the last depth's own probabilities",
     ]
-    assert "filled: significantly more" in " ".join(
-        figure.legends[0].get_title().get_text().split()
-    )
+    assert "filled: significantly more" in legend_title(figure)
 
 
 def test_the_legend_says_what_intervals_are_over():
@@ -43,5 +41,5 @@ def test_the_legend_says_what_intervals_are_over():
     probes = np.where(rng.random((4, 400)) < 0.7, gold, 1 - gold)
     records = [*add_depths(probes, gold, documents=documents), *add_depths(probes, gold, task="a")]
     for plot in (plot_overthinking, plot_exit):
-        title = " ".join(plot(records).legends[0].get_title().get_text().split())
-        assert "95 % intervals over 400 sentences or 20 documents; " in title
+        says = "95 % intervals over 400 sentences or 20 documents; "
+        assert says in legend_title(plot(records))

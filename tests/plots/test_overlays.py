@@ -7,7 +7,7 @@ import pytest
 from probekit import plot_depth, plot_fewshot
 from probekit.errors import UnknownNameError
 from probekit.plots.depth import original_model
-from tests.plots.samples import legend_texts
+from tests.plots.samples import legend_texts, titles_of
 from tests.results.samples import make_record
 
 SCORES = {"a": [0.5, 0.6, 0.7], "b": [0.4, 0.8, 0.6, 0.7, 0.5]}
@@ -50,15 +50,11 @@ def test_two_models_of_different_depth_over_each_other():
 def test_heads_have_panels_of_their_own_unless_they_are_overlaid_too():
     records = [r for model in "ab" for head in ("last", "p32") for r in _deep(model, head)]
     figure = plot_depth(records, overlay=["model"])
-    titles = [axes.get_title() for axes in figure.axes]
-    assert titles == ["conll, ner, last", "conll, ner, p32"]
+    assert titles_of(figure) == ["conll, ner, last", "conll, ner, p32"]
     both = plot_depth(records, overlay=["head", "model"])
     assert len(both.axes) == 1
     assert legend_texts(both)[:4] == ["a, last", "a, p32", "b, last", "b, p32"]
-    assert [axes.get_title() for axes in plot_depth(records).axes] == [
-        "a, conll, ner",
-        "b, conll, ner",
-    ]
+    assert titles_of(plot_depth(records)) == ["a, conll, ner", "b, conll, ner"]
 
 
 def test_tasks_over_each_other_but_never_metrics():
@@ -67,10 +63,8 @@ def test_tasks_over_each_other_but_never_metrics():
     records += _deep(task="cola", label="label", metric="matthews")
     figure = plot_depth(records, overlay=["task"])
     assert legend_texts(figure)[:3] == ["rte", "sst2", "cola"]
-    assert [axes.get_ylabel() for axes in figure.axes] == [
-        "test accuracy (%)",
-        "test Matthews correlation (%)",
-    ]
+    labels = [axes.get_ylabel() for axes in figure.axes]
+    assert labels == ["test accuracy (%)", "test Matthews correlation (%)"]
 
 
 def test_an_unknown_overlay():

@@ -5,9 +5,9 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModel, AutoTokenizer
 
-from probekit.backbone.architecture import quiet_transformers
-from probekit.backbone.tokenizer import keep_words_apart
-from probekit.extraction import ImportOptions
+from probekit.backbone.forward import quiet_transformers
+from probekit.backbone.model_files import keep_words_apart
+from probekit.extraction.imports import ImportOptions
 from tests.extraction.corpus import WORDS
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ class Work:
     plan: Plan
     shard: Shard | None = None
 
-    @property
+    @cached_property
     def units(self) -> list[Unit]:
         """The units that this process writes, largest first."""
         if self.shard is None:

@@ -352,7 +352,11 @@ def pool(
         return
     picked = hidden.flatten(0, 1).index_select(0, picks.source)
     if picks.counts is not None:
-        picked = segment_mean(picked, picks.counts)
+        # a float32 sum in order, without atomic additions, so that it repeats bit for bit; `unsafe`
+        # skips a check of the counts that would make a GPU wait
+        picked = torch.segment_reduce(
+            picked.float(), "mean", lengths=picks.counts, axis=0, unsafe=True
+        )
     if picks.counts is None or picks.totals is None:
         out.index_copy_(0, picks.target, picked.to(device=out.device, dtype=out.dtype))
         return
@@ -361,15 +365,3 @@ def pool(
     part = picked * share[:, None].to(picked.dtype)
     # no row is picked twice, so the order of additions is that of the batches
     out.index_add_(0, picks.target, part.to(device=out.device, dtype=out.dtype))
-
-
-def segment_mean(
-    values: Float[Tensor, "picks dim"], counts: Int64[Tensor, " rows"]
-) -> Float[Tensor, "rows dim"]:
-    """Return the float32 mean of each run of ``counts`` rows.
-
-    The counts are at least one run, each at least 1, and add up to all rows. The sum runs in
-    order, without atomic additions, so the result repeats bit for bit.
-    """
-    # `unsafe` skips a check of the counts that would make a GPU wait
-    return torch.segment_reduce(values.float(), "mean", lengths=counts, axis=0, unsafe=True)

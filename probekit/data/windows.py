@@ -1,7 +1,7 @@
 """Cut tokenised examples into windows, and put them together as an ``EncodedSplit``."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int32, Int64
@@ -65,42 +65,12 @@ def refuse_overlong(
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Windows:
+class Windows(NamedTuple):
     """Windows as runs of ``Subwords``: (start, stop), in order, and how many each example has."""
 
     start: Int64[np.ndarray, " windows"]
     stop: Int64[np.ndarray, " windows"]
     per_example: Int64[np.ndarray, " examples"]
-    truncated_words: int = 0
-
-
-def cut_windows(content: Subwords, room: int, overlong: str, *, keep_empty: bool) -> Windows:
-    """Give every example one window, and an overlong one those that its rule says.
-
-    Args:
-        content: the subwords, without special tokens.
-        room: most subwords of a window, special tokens not counted.
-        overlong: how a longer example is read: ``truncate``, else in overlapping windows.
-        keep_empty: whether an example without subwords has a window (of special tokens).
-    """
-    lengths = content.lengths
-    per_example = np.where((lengths > 0) | keep_empty, 1, 0)
-    cut = truncate if overlong == "truncate" else stride
-    cuts = {
-        int(example): cut(_word_bounds(content, int(example)), room)
-        for example in np.flatnonzero(lengths > room)
-    }
-    for example, (spans, _) in cuts.items():
-        per_example[example] = len(spans)
-    start = np.repeat(content.bounds[:-1], per_example)
-    stop = np.repeat(content.bounds[1:], per_example)
-    first_window = bounds_of(per_example)
-    for example, (spans, _) in cuts.items():
-        run = slice(first_window[example], first_window[example + 1])
-        start[run], stop[run] = content.bounds[example] + np.array(spans).T
-    truncated = sum(words for _, words in cuts.values())
-    return Windows(start=start, stop=stop, per_example=per_example, truncated_words=truncated)
 
 
 def _word_bounds(content: Subwords, example: int) -> Int64[np.ndarray, " bounds"]:
@@ -200,16 +170,30 @@ def encode_content(
     Raises:
         DataError: an example is too long and ``overlong`` is ``error``.
     """
+    room, lengths = max_length - len(specials), content.lengths
     if overlong == "error":
-        refuse_overlong(content.lengths + len(specials), ids, max_length)
-    room = max_length - len(specials)
-    windows = cut_windows(content, room, overlong, keep_empty=len(specials) > 0)
-    cut = {"truncated_words": windows.truncated_words}
+        refuse_overlong(lengths + len(specials), ids, max_length)
+    cut = truncate if overlong == "truncate" else stride
+    cuts = {
+        int(example): cut(_word_bounds(content, int(example)), room)
+        for example in np.flatnonzero(lengths > room)
+    }
+    # an example without subwords has a window where that holds special tokens
+    per_example = np.where((lengths > 0) | (len(specials) > 0), 1, 0)
+    for example, (spans, _) in cuts.items():
+        per_example[example] = len(spans)
+    start = np.repeat(content.bounds[:-1], per_example)
+    stop = np.repeat(content.bounds[1:], per_example)
+    first_window = bounds_of(per_example)
+    for example, (spans, _) in cuts.items():
+        run = slice(first_window[example], first_window[example + 1])
+        start[run], stop[run] = content.bounds[example] + np.array(spans).T
+    lost = {"truncated_words": sum(words for _, words in cuts.values())}
     if n_words is None:
-        cut_texts = int((content.lengths > room).sum()) if overlong == "truncate" else 0
-        cut = {"truncated_words": 0, "truncated_examples": cut_texts}
+        cut_texts = len(cuts) if overlong == "truncate" else 0
+        lost = {"truncated_words": 0, "truncated_examples": cut_texts}
         n_words = np.zeros(len(ids), np.int64)
-    return assemble(content, windows, specials, ids, n_words, cut=cut)
+    return assemble(content, Windows(start, stop, per_example), specials, ids, n_words, cut=lost)
 
 
 def assemble(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ class Work:
     plan: Plan
     shard: Shard | None = None
 
-    @property
+    @cached_property
     def units(self) -> list[Unit]:
         """The units that this process writes, largest first."""
         if self.shard is None:
@@ -185,17 +185,23 @@ def seal(builder: EntryBuilder, draft: Draft) -> Entry:
     """
     builder.check_whole()
     stats = [builder.marks[unit].stats for unit in sorted(builder.marks)]
-    wrong = [
-        unit
-        for unit, unit_stats in enumerate(stats)
-        if not _is_told(unit_stats, draft.manifest.arrays)
-    ]
-    if wrong:
-        raise EntryError(
-            f"{builder.partial}: unit {wrong[0]} does not say how its rows were computed or what "
-            "their range is. Remove what is begun (`probekit cache rm`), and extract again."
-        )
-    manifest = draft.sealed(total_statistics(stats), computed=_ways_of_computing(stats))
+    ways: dict[str, dict[str, Any]] = {}
+    for unit, told in enumerate(stats):
+        if not _is_told(told, draft.manifest.arrays):
+            raise EntryError(
+                f"{builder.partial}: unit {unit} does not say how its rows were computed or what "
+                "their range is. Remove what is begun (`probekit cache rm`), and extract again."
+            )
+        computed = dict(sorted(told["computed"].items()))  # a mark that is read again is sorted
+        way = ways.setdefault(canonical_json(computed), {**computed, "units": []})
+        way["units"].append(unit)
+    found = [told["statistics"] for told in stats]
+    names = sorted(spec.name for spec in draft.manifest.arrays)
+    statistics = {
+        what: {n: [*map(total, zip(*(of[n][what] for of in found), strict=True))] for n in names}
+        for what, total in (("max_abs", max), ("non_finite", sum))
+    }
+    manifest = draft.sealed(statistics, computed=list(ways.values()))
     return builder.complete(manifest, draft.examples, draft.files)
 
 
@@ -209,28 +215,6 @@ def _is_told(stats: Mapping[str, Any], arrays: Sequence[ArraySpec]) -> bool:
         and all(len(statistics[spec.name].get(of, ())) == len(spec.layers) for of in _RANGE)
         for spec in arrays
     )
-
-
-def total_statistics(unit_stats: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[float]]]:
-    """Combine the statistics of all units into the manifest's form, a number for each layer."""
-    of_units = [stats["statistics"] for stats in unit_stats]
-    return {
-        what: {
-            name: [total(layer) for layer in zip(*(of[name][what] for of in of_units), strict=True)]
-            for name in sorted(of_units[0])  # marks that are read again have another order
-        }
-        for what, total in (("max_abs", max), ("non_finite", sum))
-    }
-
-
-def _ways_of_computing(unit_stats: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return how units were computed: each way once, with the numbers of its units."""
-    ways: dict[str, dict[str, Any]] = {}
-    for unit, stats in enumerate(unit_stats):
-        computed = dict(sorted(stats["computed"].items()))  # a mark that is read again is sorted
-        way = ways.setdefault(canonical_json(computed), {**computed, "units": []})
-        way["units"].append(unit)
-    return list(ways.values())
 
 
 def example_table(split: Split, plan: Plan) -> ExampleTable:

@@ -65,16 +65,11 @@ class Request:
         return named or options.only is not None or options.points is not None
 
     @property
-    def arrays(self) -> tuple[str, ...]:
-        """The arrays to store: each one in ``keep`` at each point, in the entry's order.
-
-        ``tokens`` of the last layer alone are stored in the residual stream only.
-        """
-        return tuple(self.layers_of)
-
-    @property
     def layers_of(self) -> dict[str, tuple[int, ...]]:
-        """The layers of each array; points inside blocks lack layer 0.
+        """The layers of each array to store, in the entry's order: those in ``keep`` at each point.
+
+        ``tokens`` of the last layer alone are of the residual stream only; points inside blocks
+        lack layer 0.
 
         Raises:
             OptionError: a layer does not exist.
@@ -118,7 +113,7 @@ class Request:
             "model": self.info.identity.to_json(),
             "text": text_fingerprint,
             **{name: getattr(self.options, name) for name in _AS_GIVEN},
-            "keep": sorted([*self.arrays, *({OUTPUT_HEAD} & {*self.keep})]),
+            "keep": sorted([*self.layers_of, *({OUTPUT_HEAD} & {*self.keep})]),
             "layers": list(self.layers),
             "pooling": self.pooling,
             "masking": self.masking,
@@ -178,7 +173,7 @@ def ask_model(inspection: Inspection, task: Task, options: ExtractOptions) -> Re
         masking=_masking(task, options, info),
         places=_places(inspection, options),
     )
-    if not request.arrays:
+    if not request.layers_of:
         raise OptionError(
             f"--keep tokens --points {','.join(options.points or ())}: for {task.name}, tokens are "
             f"stored at the last layer of {RESID_POST} only. Keep words instead."

@@ -4,11 +4,15 @@ import functools
 import importlib.util
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from probekit.data.encoded import EncodedSplit
+from probekit.data.encoded import EncodedSplit, columns_of
+from probekit.data.predicted import encode_predicted
+from probekit.data.texts import encode_pairs, encode_texts, encode_words
+from probekit.store import ExampleTable
 from tests import tiny
 
 REAL = "minilm"
@@ -62,3 +66,32 @@ def windows_of(split: EncodedSplit, i: int) -> list[list[int]]:
     bounds = split.window_bounds
     first, last = split.example_windows[i : i + 2]
     return [split.subwords[bounds[w] : bounds[w + 1]].tolist() for w in range(first, last)]
+
+
+FORMS = ("words", "texts", "pairs", "masked", "next")
+
+
+def encode(
+    form: str, name: str, sentences: list[list[str]], max_length: int, overlong: str = "stride"
+) -> EncodedSplit:
+    """Encode sentences in one of FORMS: their words, or texts of them, pairs, or predictions."""
+    ids, texts = [f"train-{n}" for n in range(len(sentences))], [" ".join(s) for s in sentences]
+    if form == "words":
+        made = tokenizer(name)
+        return encode_words(made, ids, sentences, max_length=max_length, overlong=overlong)
+    options = {"max_length": max_length}
+    if form in ("masked", "next"):
+        passes = 2 if form == "masked" else 1
+        return encode_predicted(tokenizer(name), ids, texts, form=form, passes=passes, **options)
+    made = tiny.tokenizer_of(name)
+    if form == "texts":
+        return encode_texts(made, ids, texts, overlong=overlong, **options)
+    both = list(zip(texts, reversed(texts), strict=True))
+    return encode_pairs(made, ids, both, token_types=True, overlong=overlong, **options)
+
+
+def table_of(split: EncodedSplit) -> ExampleTable:
+    """Return the example table of a split, of which no rows are stored."""
+    nowhere = np.full(len(split.ids), -1, np.int64)
+    absent = {"words": [[]] * len(nowhere), "row_start": nowhere, "token_start": nowhere}
+    return ExampleTable.from_columns(columns_of(split) | absent)

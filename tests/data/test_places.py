@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from probekit.data.encoded import columns_of, encoded_of, row_sources, window_lengths
-from probekit.data.texts import encode_pairs, encode_texts, encode_words
-from probekit.store import ExampleTable
+from probekit.data.encoded import encoded_of, row_sources, window_lengths
+from tests.data.samples import encode, table_of
 from tests.extraction.passages import passages
-from tests.tiny import tokenizer_of
 
 POOLINGS = ("first", "last", "mean")
 DELETED = "\u200b"  # by the WordPiece tokenizer
@@ -23,32 +21,8 @@ def sentences(count=14):
     return found
 
 
-def table_of(encoded, words):
-    columns = {
-        **columns_of(encoded), "words": words, "row_start": np.zeros(len(words), np.int64),
-        "token_start": np.zeros(len(words), np.int64),
-    }  # fmt: skip
-    return ExampleTable.from_columns(columns)
-
-
-def words_table(kind, max_length, overlong="stride"):
-    words = sentences()
-    ids = [str(n) for n in range(len(words))]
-    spaced = kind in ("roberta", "gpt2")
-    tokenizer = tokenizer_of(kind, add_prefix_space=spaced)
-    encoded = encode_words(tokenizer, ids, words, max_length=max_length, overlong=overlong)
-    return table_of(encoded, words)
-
-
-def texts_table(kind, max_length, *, pairs=False):
-    texts = [" ".join(words) for words in sentences()]
-    ids = [str(n) for n in range(len(texts))]
-    if pairs:
-        both = list(zip(texts, reversed(texts), strict=True))
-        encoded = encode_pairs(tokenizer_of(kind), ids, both, max_length=max_length)
-    else:
-        encoded = encode_texts(tokenizer_of(kind), ids, texts, max_length=max_length)
-    return table_of(encoded, [[] for _ in ids])
+def stored(form, name, max_length, overlong="stride"):
+    return table_of(encode(form, name, sentences(), max_length, overlong))
 
 
 def examples_of(table):
@@ -116,7 +90,7 @@ def runs_of(ragged):
 @pytest.mark.parametrize("max_length", [9, 14, 64, 400])
 @pytest.mark.parametrize("overlong", ["stride", "truncate"])
 def test_words_equal_a_loop_over_examples(kind, max_length, overlong):
-    table = words_table(kind, max_length, overlong)
+    table = stored("words", kind, max_length, overlong)
     if overlong == "stride" and max_length < 20:
         assert max(len(windows) for _, windows, _ in examples_of(table)) > 3
     split = encoded_of(table)
@@ -128,10 +102,7 @@ def test_words_equal_a_loop_over_examples(kind, max_length, overlong):
 @pytest.mark.parametrize("max_length", [9, 14, 400])
 @pytest.mark.parametrize("what", ["texts", "pairs", "words"])
 def test_rows_of_texts_equal_a_loop_over_examples(kind, max_length, what):
-    if what == "words":
-        table = words_table(kind, max_length)
-    else:
-        table = texts_table(kind, max_length, pairs=what == "pairs")
+    table = stored(what, kind, max_length)
     split = encoded_of(table)
     for array in ("cls", "last", "mean"):
         assert runs_of(row_sources(split, array, "first")) == slow_texts(table, array), array
@@ -139,7 +110,7 @@ def test_rows_of_texts_equal_a_loop_over_examples(kind, max_length, what):
 
 def test_there_are_texts_without_any_subword():
     """GPT-2's tokenizer has no special tokens, so an empty text has none at all."""
-    table = words_table("gpt2", 64)
+    table = stored("words", "gpt2", 64)
     assert table.n_tokens[2] == 0
     for array in ("cls", "last", "mean"):
         assert row_sources(encoded_of(table), array, "first").lengths[2] == 0
@@ -147,7 +118,7 @@ def test_there_are_texts_without_any_subword():
 
 
 def test_deleted_words_are_made_of_nothing():
-    table = words_table("bert", 14)
+    table = stored("words", "bert", 14)
     sources = row_sources(encoded_of(table), "words", "mean")
     assert (sources.lengths == 0).tolist() == (~table.valid).tolist()
     assert (~table.valid).sum() >= 5

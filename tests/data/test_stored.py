@@ -8,36 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probekit.data.encoded import columns_of, encoded_of, window_lengths
-from probekit.data.predicted import encode_predicted
-from probekit.data.texts import encode_pairs, encode_texts, encode_words
+from probekit.data.encoded import encoded_of, window_lengths
 from probekit.store import ExampleTable
-from tests import tiny
-from tests.data.samples import SENTENCES, tokenizer
-
-FORMS = ("words", "texts", "pairs", "masked", "next")
-
-
-def encode(form, name, sentences, max_length, overlong):
-    ids, texts = [f"train-{n}" for n in range(len(sentences))], [" ".join(s) for s in sentences]
-    if form == "words":
-        made = tokenizer(name)
-        return encode_words(made, ids, sentences, max_length=max_length, overlong=overlong)
-    options = {"max_length": max_length}
-    if form in ("masked", "next"):
-        passes = 2 if form == "masked" else 1
-        return encode_predicted(tokenizer(name), ids, texts, form=form, passes=passes, **options)
-    made = tiny.tokenizer_of(name)
-    if form == "texts":
-        return encode_texts(made, ids, texts, overlong=overlong, **options)
-    both = list(zip(texts, reversed(texts), strict=True))
-    return encode_pairs(made, ids, both, token_types=True, overlong=overlong, **options)
-
-
-def table_of(split):
-    nowhere = np.full(len(split.ids), -1, np.int64)
-    absent = {"words": [[]] * len(nowhere), "row_start": nowhere, "token_start": nowhere}
-    return ExampleTable.from_columns(columns_of(split) | absent)
+from tests.data.samples import FORMS, SENTENCES, encode, table_of
 
 
 def assert_same(one, two):

@@ -97,14 +97,6 @@ def test_texts_equal_the_model_run_by_hand(models, made, root, tmp_path, kind):
     assert set(entry.examples.row_start) == {-1} and not entry.examples.n_rows.any()
 
 
-def test_texts_that_are_cut_are_counted(bert, root, tmp_path, caplog):
-    counts = run(bert, root / "texts", tmp_path, max_length=24, overlong="truncate").manifest.counts
-    cut = counts["truncated_examples"]
-    assert 0 < cut < counts["examples"] and counts["truncated_words"] == 0
-    said = f"train: {cut:,} of {counts['examples']:,} texts are cut at 24 subwords."
-    assert caplog.text.count(said) == 1 and "words do not fit" not in caplog.text
-
-
 @pytest.mark.parametrize(
     ("kind", "length"), [("bert", 24), ("roberta", 24), ("gpt2", 320), ("gpt2", 24)]
 )

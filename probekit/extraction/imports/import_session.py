@@ -289,8 +289,10 @@ def _imported(
 ) -> tuple[ImportedStates, Request]:
     """Match the sequences of a split with its text, and settle what is stored of them."""
     options = target.wanted
-    info, config = named_info(target.model, options.n_blocks or 0, sequences.shape.dim), {}
-    if inspection is not None:
+    if inspection is None:
+        assert options.n_blocks is not None
+        info, config = named_info(target.model, options.n_blocks, sequences.shape.dim), {}
+    else:
         info, config = inspection.info, inspection.config_json()
     layer_ids = settle_layers(sequences, options, info)
     matched = _match(split, sequences, target, inspection)

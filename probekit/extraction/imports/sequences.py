@@ -57,7 +57,9 @@ class _Stored(NamedTuple):
                 tensor: Tensor = file.get_tensor(name)
                 return tensor
 
-        return cls(f"{path}: {name}", tuple(part.get_shape()), part[:0].dtype, read)
+        shape = tuple(part.get_shape())
+        dtype = part[:0].dtype if shape else "a single number"
+        return cls(f"{path}: {name}", shape, dtype, read)
 
     @classmethod
     def of_memory(cls, values: Any, where: str) -> Self:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +15,7 @@ from probekit.base.numbers import bounds_of
 from probekit.data.encoded import EncodedSplit
 from probekit.errors import DataError, OptionError
 from probekit.extraction.imports.sequences import Sequences
-from probekit.tasks import Example, Split
+from probekit.tasks import Split
 
 logger = logging.getLogger(__name__)
 
@@ -347,55 +348,38 @@ class _TokenMatching:
 
     def _possible(self, number: int, length: int) -> Iterator[Reading]:
         """Yield what a sequence of some length may have of an example, the fullest first."""
-        whole = self._whole(number)
-        if self._said in (None, "present"):
-            yield from self._with_special(number, whole, length)
-        if self._said != "present":
-            yield from self._without_special(whole, length)
-
-    def _with_special(self, number: int, whole: Reading, length: int) -> Iterator[Reading]:
+        whole, ordered = self._whole(number), self._sequences.ordered
         count, content = len(whole.ids), whole.content
-        if length >= count:
-            yield whole
-        elif length > 0:
-            yield from self._cut_by_rule(number, whole, length)
-        if self._sequences.ordered or length < count:
-            yield whole.taken(np.arange(min(length, count)), True, length >= count)
-        suffix = count - 1 - int(content[-1]) if len(content) else 0
-        if suffix and not self._sequences.ordered:
-            yield whole.taken(np.arange(count - suffix), True, False)
-
-    def _without_special(self, whole: Reading, length: int) -> Iterator[Reading]:
-        content = whole.content
-        none = len(content) == len(whole.ids)  # then nothing is missing
-        if none and self._said is None:
+        if self._said in (None, "present"):
+            if length >= count:
+                yield whole
+            elif length > 0:
+                yield from self._cut_by_rule(number, whole, length)
+            if ordered or length < count:
+                yield whole.taken(np.arange(min(length, count)), True, length >= count)
+            suffix = count - 1 - int(content[-1]) if len(content) else 0
+            if suffix and not ordered:
+                yield whole.taken(np.arange(count - suffix), True, False)
+        none = len(content) == count  # the tokenizer adds no special tokens: nothing is missing
+        if self._said == "present" or (none and self._said is None):
             return
-        yield whole.taken(content[:length] if self._sequences.ordered else content, none, none)
-        if not self._sequences.ordered and self._longest < len(content):
+        yield whole.taken(content[:length] if ordered else content, none, none)
+        if not ordered and self._longest < len(content):
             yield whole.taken(content[: self._longest], none, none)
 
     def _cut_by_rule(self, number: int, whole: Reading, length: int) -> Iterator[Reading]:
         """Yield an example as its tokenizer truncates it, special tokens kept."""
         example = self._split.examples[number]
         if example.text_pair is not None:
-            yield from self._cut_pair(example, length)
-            return
-        if not len(whole.content):
-            return
-        first, last = int(whole.content[0]), int(whole.content[-1])
-        suffix = len(whole.ids) - 1 - last
-        kept = length - first - suffix
-        if kept > 0:
-            stop = first + kept
-            places = np.concatenate([np.arange(stop), np.arange(last + 1, len(whole.ids))])
-            yield whole.taken(places, True, True)
-
-    def _cut_pair(self, example: Example, length: int) -> Iterator[Reading]:
-        try:
-            cut = self._inspection.encode([example], max_length=length, overlong="truncate")
-        except OptionError:  # so short that no pair fits
-            return
-        yield Reading(cut.subwords, cut.word_map, cut.token_types, True, True)
+            with suppress(OptionError):  # so short that no pair fits
+                cut = self._inspection.encode([example], max_length=length, overlong="truncate")
+                yield Reading(cut.subwords, cut.word_map, cut.token_types, True, True)
+        elif len(whole.content):
+            first, behind = int(whole.content[0]), int(whole.content[-1]) + 1
+            stop = length - (len(whole.ids) - behind)  # before the special tokens of the end
+            if stop > first:
+                places = np.concatenate([np.arange(stop), np.arange(behind, len(whole.ids))])
+                yield whole.taken(places, True, True)
 
     def _special_tokens(self, readings: Sequence[Reading]) -> Specials | None:
         """Return whether special tokens are there, alike in all sequences.

@@ -151,8 +151,9 @@ def test_files_that_are_damaged_empty_or_not_there(refuses, found, tmp_path):
         (tmp_path / name).write_bytes(pickle.dumps(Evil()))
         refuses(DataError, "expected a .safetensors file", tmp_path / name)
     assert not (tmp_path / "unpickled").exists()
-    save_file({"other": torch.zeros(3)}, tmp_path / "names.safetensors")
-    refuses(DataError, "no tensor 'hidden_states'.*it holds other", tmp_path / "names.safetensors")
+    others = {"other": torch.zeros(3), "number": torch.tensor(1)}
+    save_file(others, tmp_path / "names.safetensors")
+    refuses(DataError, "no tensor 'hidden_states'.*number, other", tmp_path / "names.safetensors")
     save_file({"hidden_states": torch.zeros(3, 4, 32)}, tmp_path / "rows.safetensors")
     refuses(DataError, "no tensor 'token_ids', which vLLM", tmp_path / "rows.safetensors")
     first = {"layers_first": True}

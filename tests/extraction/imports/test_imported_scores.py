@@ -109,40 +109,38 @@ def test_the_bytes_are_those_of_the_native_entry(bert, exporter, tmp_path):
     assert imported.manifest.statistics == expected.manifest.statistics
 
 
-def test_word_states_score_as_native_ones(bert, exporter, tmp_path):
+def of_word_offsets(exporter, words):
+    """States, and where each word begins among them and the last one ends."""
+    encoded = exporter.encode(words)
+    owners = [-1 if word is None else word for word in encoded.word_ids(0)]
+    bounds = [owners.index(word) for word in range(len(words))]
+    return exporter.states(encoded), [*bounds, len(owners) - 1]
+
+
+@pytest.mark.parametrize(
+    ("form", "pooling"), [("words", "mean"), ("offsets", "last"), ("offsets", "mean")]
+)
+def test_states_of_words_are_pooled_and_score_as_native_ones(
+    bert, exporter, tmp_path, form, pooling
+):
     examples = {split: sentences(count) for split, count in SPLITS.items()}
-    rows = {
-        split: [exporter.of_words(words, "mean") for words in items_of(of_split)]
-        for split, of_split in examples.items()
-    }
-    options = dataclasses.replace(NATIVE, pooling="mean", keep=("words",))
-    expected = native(bert, examples, tmp_path / "native", options)
-    imported = import_states(
-        bert, "mine", rows, examples=examples, cache=tmp_path / "imported",
-        options=dataclasses.replace(PLAIN, pooling="mean"),
-    )  # fmt: skip
-    same_rows(imported, expected)
-    score = scores(bert, tmp_path / "imported", tmp_path, imported)
-    assert score == scores(bert, tmp_path / "native", tmp_path, expected)
-
-
-@pytest.mark.parametrize("pooling", ["last", "mean"])
-def test_word_offsets_pool_as_extraction_does(bert, exporter, tmp_path, pooling):
-    examples, states, offsets = {"train": sentences(12)}, [], []
-    for words, _ in examples["train"]:
-        encoded = exporter.encode(words)
-        owners = [-1 if word is None else word for word in encoded.word_ids(0)]
-        bounds = [owners.index(word) for word in range(len(words))]
-        offsets.append([*bounds, len(owners) - 1])
-        states.append(exporter.states(encoded))
+    states, offsets = {}, None if form == "words" else {}
+    for split, of_split in examples.items():
+        if offsets is None:
+            states[split] = [exporter.of_words(words, pooling) for words in items_of(of_split)]
+            continue
+        found = [of_word_offsets(exporter, words) for words in items_of(of_split)]
+        states[split], offsets[split] = zip(*found, strict=True)
     chosen = {"pooling": pooling, "keep": ("words",)}
-    options = dataclasses.replace(NATIVE, **chosen)
-    expected = native(bert, examples, tmp_path / "native", options)
+    expected = native(bert, examples, tmp_path / "native", dataclasses.replace(NATIVE, **chosen))
     imported = import_states(
         bert, "mine", states, word_offsets=offsets, examples=examples,
         options=dataclasses.replace(PLAIN, **chosen), cache=tmp_path / "imported",
     )  # fmt: skip
     same_rows(imported, expected)
+    if form == "words":
+        score = scores(bert, tmp_path / "imported", tmp_path, imported)
+        assert score == scores(bert, tmp_path / "native", tmp_path, expected)
 
 
 def raw_states(exporter, item):

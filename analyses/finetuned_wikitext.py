@@ -16,7 +16,7 @@ from dataclasses import replace
 from shared import NEW, RESULTS, argument_parser, markdown, runner, write
 
 from probekit import ExtractOptions, TrainSpec, extract, product
-from probekit.train.sweeps.sweeping import selected_score
+from probekit.train.sweeps.fitting import selected_score
 
 NAME = "finetuned_wikitext"
 TASK = "wikitext2"

@@ -19,8 +19,8 @@ from probekit.results.summaries.scored import Score
 from probekit.results.summaries.typeset import Column, markdown_table
 from probekit.results.summaries.wording import model_text, value_text
 from probekit.results.tables import score_table
+from probekit.train.sweeps.fitting import FIRST_SEED, selected_score
 from probekit.train.sweeps.specs import depths
-from probekit.train.sweeps.sweeping import FIRST_SEED, selected_score
 
 RESULTS = Path(__file__).parent / "results"
 

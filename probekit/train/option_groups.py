@@ -126,7 +126,7 @@ class Descent(Group):
 
     Attributes:
         lr: peak learning rate of all parameters that have none of their own below; ``None`` is the
-            head's, ``search`` is found by trials on other seeds (``sweeps.sweeping``).
+            head's, ``search`` is found by trials on other seeds (``sweeps.fitting``).
         rates: peak learning rates of named groups of parameters (``mixing``, ``transitions``),
             sorted by name. A group that is not named has the default of its head or decoder, else
             ``lr``.

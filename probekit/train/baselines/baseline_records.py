@@ -43,12 +43,11 @@ from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Steps
 from probekit.train.scoring import gold_of
 from probekit.train.stream import StreamSpec
-from probekit.train.sweeps.outputs import Outputs, write_predictions
+from probekit.train.sweeps.outputs import Outputs, described, write_predictions
 from probekit.train.sweeps.resolve import Run
-from probekit.train.sweeps.run_groups import data_key, grouped, stream_key
 from probekit.train.sweeps.run_options import Sample
 from probekit.train.sweeps.run_views import sample, scored_views, train_view
-from probekit.train.sweeps.run_words import described
+from probekit.train.sweeps.specs import grouped
 from probekit.version import __version__
 
 SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
@@ -363,7 +362,7 @@ def code_records(
             )
 
     records: dict[str, Record] = {}
-    for group in grouped(runs, lambda run: (data_key(run), stream_key(run))).values():
+    for group in grouped(runs, lambda run: (run.data_key, run.stream_key)).values():
         keys = [key_of(run) for run in group]
         records |= zip(keys, ledger.settle(keys, partial(make, group)), strict=True)
     return [records[key_of(run)] for run in runs]

@@ -21,10 +21,9 @@ from probekit.train.baselines.baseline_records import (
     code_records,
     guess_records,
 )
-from probekit.train.sweeps.fitting import saved_classes
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import sweep
-from probekit.train.sweeps.run_views import open_splits
+from probekit.train.sweeps.run_views import open_splits, saved_classes
 from probekit.train.sweeps.specs import TrainSpec
 
 

@@ -1,31 +1,33 @@
-"""Settle how a run is fitted: its fitter, what chooses, its rates, and the head it starts from."""
+"""Settle how a run is fitted: its fitter, what chooses, and its rates, which a sweep may search.
+
+A learning rate is searched in half decades, each head by itself, on seeds of its own. First five
+half decades around the default are tried. While the best of them lies at an end, one more is tried
+beyond it, so that the best lies strictly inside in the end, or at an edge that the records name.
+"""
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from pathlib import Path
+from itertools import islice
 from typing import Any
 
-from torch import Tensor
-
-from probekit.base.fingerprint import digest, digest_file
 from probekit.base.notices import warn_once
-from probekit.base.selection import FIXED, HELD_OUT, Selection
+from probekit.base.registry import parse
+from probekit.base.selection import FIXED, HELD_OUT, SEARCHED, Selection
 from probekit.errors import OptionError
-from probekit.features import Splits, settled_array
-from probekit.probe.decoders import DecoderSpec
+from probekit.features import Splits
+from probekit.metrics import scale_of
+from probekit.probe.decoders import DECODERS, DecoderSpec
 from probekit.probe.fitters import FITTERS
-from probekit.probe.heads import head_from_json
+from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import HeadSpec
-from probekit.probe.model_parts import WEIGHTS, differing_entries
+from probekit.probe.model_parts import WEIGHTS
+from probekit.results import Record
 from probekit.train.option_groups import TUNING_EPOCHS, Descent, Steps
-from probekit.train.saved.folder import CONFIG, SavedHead, read_saved
-from probekit.train.saved.folder import WEIGHTS as HEAD_WEIGHTS
 from probekit.train.sweeps.run_options import Start
-from probekit.train.sweeps.specs import TrainSpec
-from probekit.tuning import method_of
+from probekit.train.sweeps.run_views import open_saved
+from probekit.train.sweeps.specs import TrainSpec, grouped
 
 logger = logging.getLogger(__name__)
 
@@ -213,179 +215,163 @@ def default_rate(head: HeadSpec, decoder: DecoderSpec) -> float:
     return min(head.learning_rate, math.inf if decoder.objective else HIDDEN_RATE)
 
 
-_OTHER_MODEL = "%s was trained on another backbone (%s) of the same shape."
+TRIAL_SEEDS = 2
+FIRST_SEED = 1000
+"""Trials take the first seeds from here on that are not to be reported."""
+
+AROUND = 2
+"""Half decades on either side of the default that are tried first."""
+
+LIMIT = 6
+"""Half decades from the default beyond which a search does not go."""
+
+_AT_EDGE = "%s: the best --lr, %g, is the %s that a search tries; the optimum may lie beyond it."
+
+Train = Callable[[Sequence[TrainSpec]], Mapping[TrainSpec, Record]]
+"""Trains trials, and returns the record of each."""
+
+Trail = Mapping[str, Any]
+"""What a search tried: the values, and their scores."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SavedStart:
-    """What a run takes from a saved head; all is None of a fresh start.
+def selected_score(record: Record) -> float | None:
+    """Return the score on what selects, by which trials are compared; None of a run that diverged.
+
+    The score of such a run is from before, and says little.
+    """
+    return None if record.diverged else record.diagnosis.get("selection_score", record.eval_score)
+
+
+@dataclass
+class Ladder:
+    """The half decades that were tried for one setting, each with its mean score.
 
     Attributes:
-        name: what it was trained on, a fingerprint of its options except the seed, so that runs
-            over several seeds are one row of a table, and ``with decoder`` of a continued run; or
-            ``solved``.
-        fingerprint: sha256 over its tensors; of a start that is to be solved, the key of the run
-            that solves it.
-        state: the tensors that are taken: ``head.*``; of a continued run also ``decoder.*`` and
-            ``normalization.*``.
+        start: half decade of the default; number n stands for 10 to the power of n / 2.
+        scores: mean score by half decade; None where a run diverged.
+        sign: 1 where the largest score is the best, else -1.
     """
 
-    name: str | None = None
-    fingerprint: str | None = None
-    state: Mapping[str, Tensor] | None = field(default=None, repr=False)
+    start: int
+    scores: dict[int, float | None] = field(default_factory=dict)
+    sign: int = 1
+
+    @property
+    def best(self) -> int:
+        """The half decade with the best score; of equals, that nearest the default.
+
+        Where every run diverged it is the smallest.
+        """
+        # of 0.8 at rungs -6, -5 and -3, with -5 the default's: -5; of 0.8 at -6 and -4 alone: -6
+        scored = {n: self.sign * score for n, score in self.scores.items() if score is not None}
+        nearest = sorted(scored, key=lambda rung: (abs(rung - self.start), rung))
+        return max(nearest, key=scored.__getitem__) if scored else min(self.scores)
+
+    @property
+    def missing(self) -> list[int]:
+        """The half decades to be tried next; none when the search is over."""
+        if not self.scores:
+            return list(range(self.start - AROUND, self.start + AROUND + 1))
+        # Around -6 (0.001), -8 to -4 are tried first. If -4 is the best of them, -3 is next; if
+        # -3 is better still, -2, and so on to 0. If -4 stays the best, nothing is missing.
+        beyond = {min(self.scores): -1, max(self.scores): 1}.get(self.best, 0)
+        reached = abs(self.best - self.start) >= LIMIT
+        return [self.best + beyond] if beyond and not reached else []
+
+    @property
+    def edge(self) -> str | None:
+        """``lowest`` or ``highest`` where the best is the last half decade within the limit."""
+        if self.best - self.start in (-LIMIT, LIMIT):
+            return "lowest" if self.best < self.start else "highest"
+        return None
+
+    @property
+    def trail(self) -> Trail:
+        """What a record says of the search: the edge only where the best lies at one."""
+        rungs = sorted(self.scores)
+        return {
+            "search_rates": [value_of(rung) for rung in rungs],
+            "search_scores": [self.scores[rung] for rung in rungs],
+            **({"edge": self.edge} if self.edge else {}),
+        }
+
+    def add(self, rung: int, records: Sequence[Record]) -> None:
+        """Note the trials of a half decade: their mean score on what selects."""
+        self.sign = scale_of(records[0].metric).sign
+        scores = [score for score in map(selected_score, records) if score is not None]
+        sound = len(scores) == len(records)
+        self.scores[rung] = math.fsum(scores) / len(scores) if sound else None
 
 
-def open_start(
-    spec: TrainSpec,
-    head: HeadSpec,
-    decoder: DecoderSpec,
-    layers: tuple[int, ...],
-    splits: Splits,
-) -> SavedStart:
-    """Read the saved head that a run starts from, if it names one.
+def search(
+    plan: Sequence[TrainSpec], train: Train
+) -> tuple[dict[TrainSpec, TrainSpec], dict[TrainSpec, Trail]]:
+    """Find what a plan leaves to be searched.
+
+    Specs that differ in their seed alone are one setting and get one value, which depends on no
+    other setting of the plan. The trials of all settings run side by side, a round after the other.
 
     Args:
-        spec: with ``fusion_from`` or ``init_from``, its defaults filled in.
-        head: the run's head, which must be the saved one's.
-        decoder: its decoder, which must be the saved one's under ``init_from``.
-        layers: layers that it reads.
-        splits: the features.
+        plan: specs, the rate of some of which is to be searched.
+        train: trains trials.
 
-    Raises:
-        MissingFileError: no saved head lies there.
-        RecordError: it is damaged.
-        UnknownNameError: it has a plug-in that is not known here.
-        OptionError: it was saved for another head, width, depth or normalisation; or,
-            under ``init_from``, for other rows or another decoder, or without one of the labels
-            of train, or with more than two where the metric scores two; or its model was trained
-            with it.
+    Returns:
+        Of every spec the one to train, and of these the trail of their search, where there was one.
     """
-    folder = spec.fusion_from or spec.init_from
-    if folder is None:
-        return SavedStart()
-    saved, tensors, fingerprint = open_saved(folder)
-    option = f"--start {spec.of(Start).typed}"
-    asked = {
-        # Settings that came after a head was saved have their default.
-        "head": (_alone(head_from_json(saved.head)), _alone(head)),
-        "backbone configuration": _differing(saved.head, head.to_json()),
-        "width of the states": (saved.features.dim, splits.dim),
-        "blocks of the backbone": (saved.features.n_blocks, splits.manifest.n_blocks),
-        "layers": (list(saved.layers), list(layers)),
-        "normalization": (saved.normalization["name"], spec.normalize),
-    }
-    token_head = splits.token_head
-    asked["token head"] = (
-        saved.features.token_head or saved.head.get("token_head"),
-        None if token_head is None else token_head.to_json(),
-    )
-    if spec.init_from is not None:
-        array = settled_array(splits.kind, spec.pooling, token_head, splits.point)
-        asked["rows"] = (saved.features.array, array)
-        asked["attention head"] = (saved.features.attention_head, splits.point.attention_head)
-        asked["decoder"] = (saved.decoder, decoder.to_json())
-    for part, (before, wanted) in asked.items():
-        if before != wanted:
-            raise OptionError(
-                f"{option}: saved with {part} {_typed(before)}, but this run has "
-                f"{_typed(wanted)}. Give the same options as the run that saved it."
-            )
-    if spec.init_from is not None:
-        _check_start_labels(folder, saved.labels, splits)
-    same = saved.model.get("identity") == splits.manifest.model_info.get("identity")
-    method = method_of(saved.options.get("method"))
-    if same and method is not None and method.trains:  # these rows are of the model before that
-        raise OptionError(
-            f"{option}: this head was trained together with its model (--method {method.name}), "
-            "and no run can start from such a head. Give a head that was trained on frozen rows."
-        )
-    if not same:
-        name = str(saved.model.get("name", "unknown"))
-        warn_once(logger, _OTHER_MODEL, folder, name)
-    wanted_parts = ("head.", "decoder.", "normalization.") if spec.init_from else ("head.",)
-    state = {name: value for name, value in tensors.items() if name.startswith(wanted_parts)}
-    return SavedStart(
-        name=_start_name(saved) + (" with decoder" if spec.init_from else ""),
-        fingerprint=fingerprint,
-        state=state,
-    )
+    searched = [spec for spec in plan if spec.searched]
+    settings = grouped(searched, lambda spec: replace(spec, seed=0))
+    ladders = {setting: Ladder(half_decade(_own_rate(setting))) for setting in settings}
+    seeds = {key: trial_seeds(spec.seed for spec in specs) for key, specs in settings.items()}
+    while rungs := [(key, rung) for key, ladder in ladders.items() for rung in ladder.missing]:
+        trials = {
+            (key, rung): [
+                replace(key, seed=seed, trial=True, lr=value_of(rung)) for seed in seeds[key]
+            ]
+            for key, rung in rungs
+        }
+        records = train([spec for specs in trials.values() for spec in specs])
+        for (key, rung), specs in trials.items():
+            ladders[key].add(rung, [records[spec] for spec in specs])
+    settled = {spec: spec for spec in plan}
+    trails: dict[TrainSpec, Trail] = {}
+    for key, specs in settings.items():
+        ladder, lr = ladders[key], value_of(ladders[key].best)
+        logger.info("%s: --lr %g, of %d tried", key.head, lr, len(ladder.scores))
+        if ladder.edge:
+            logger.warning(_AT_EDGE, key.head, lr, ladder.edge)
+        for spec in specs:
+            settled[spec] = replace(spec, rate_from=SEARCHED, lr=lr)
+            trails[settled[spec]] = ladder.trail
+    return settled, trails
 
 
-def saved_classes(spec: TrainSpec) -> tuple[str, ...]:
-    """Return the label names of the saved head that a run goes on from; none without one.
-
-    Raises:
-        MissingFileError: no saved head lies there.
-        RecordError: it is damaged.
-    """
-    return () if spec.init_from is None else open_saved(spec.init_from)[0].labels
+def with_trail(record: Record, trail: Trail) -> Record:
+    """Return the record of a run that says how its rate was searched."""
+    return replace(record, rate_from=SEARCHED, diagnosis={**record.diagnosis, **trail})
 
 
-def _alone(head: HeadSpec) -> dict[str, Any]:
-    """Return the dict form of a head over layers, without the backbone's configuration."""
-    values = head.to_json().items()
-    return {name: value for name, value in values if name not in ("config", "token_head")}
+def _own_rate(spec: TrainSpec) -> float:
+    """Return the default rate; the decoders that labels have by default stand the head's own."""
+    head = parse("head", spec.head, HEADS)
+    decoder = spec.decoder or head.default_decoder
+    if decoder is None:
+        return head.learning_rate
+    return default_rate(head, parse("decoder", decoder, DECODERS))
 
 
-def _differing(
-    saved: Mapping[str, Any], wanted: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what differs between the configurations of two heads' backbones, of either."""
-    before, after = (head.get("config") or {} for head in (saved, wanted))
-    names = differing_entries(before, after)
-    return {name: before[name] for name in names}, {name: after[name] for name in names}
+def trial_seeds(reported: Iterable[int]) -> list[int]:
+    """Return the seeds of trials, none of which is among those that are reported."""
+    # 1000 and 1001; if 1000 is to be reported, 1001 and 1002
+    taken = set(reported)
+    candidates = range(FIRST_SEED, FIRST_SEED + TRIAL_SEEDS + len(taken))
+    return list(islice((seed for seed in candidates if seed not in taken), TRIAL_SEEDS))
 
 
-def _start_name(saved: SavedHead) -> str:
-    # "conll ner 1f0c9a3e" of a head that was saved for each of some seeds
-    options = {name: value for name, value in saved.options.items() if name != "seed"}
-    if options.get("start") is not None:  # that one may be of this seed as well: its name is not
-        options |= {"start": saved.init, "fusion_from": None, "init_from": None}
-    return f"{saved.task} {saved.label} {digest(options)[:8]}"
+def half_decade(value: float) -> int:
+    """Return the number of the half decade nearest a value."""
+    return round(2 * math.log10(value))
 
 
-def _check_start_labels(folder: str, known: Sequence[str], splits: Splits) -> None:
-    if splits.metric == "f1" and len(known) > 2:
-        raise OptionError(
-            f"--start {folder}: its decoder has {len(known)} labels, and {splits.task.name} is "
-            "scored by the F1 of one of two classes. Take only its fusion with --start "
-            f"fusion:{folder}."
-        )
-    if unknown := [name for name in splits.train_classes.names if name not in known]:
-        raise OptionError(
-            f"--start {folder}: its decoder does not know these labels: "
-            f"{_typed(', '.join(unknown))}. Take only its fusion: --start "
-            f"fusion:{folder}."
-        )
-
-
-def _typed(value: object) -> str:
-    """Return a value as a user would write it: plug-ins as ``NAME:option=value``."""
-    text = str(value)
-    if isinstance(value, Mapping) and "name" in value:
-        settings = [f"{name}={setting}" for name, setting in value.items() if name != "name"]
-        text = ":".join([str(value["name"]), *settings])
-    return text if len(text) <= 120 else f"{text[:117]}..."
-
-
-def open_saved(folder: str) -> tuple[SavedHead, dict[str, Tensor], str]:
-    """Return a saved head and its tensors, and the sha256 over the tensors.
-
-    Raises:
-        MissingFileError: no saved head lies there.
-        RecordError: it is damaged.
-        UnknownNameError: it has a plug-in that is not known here.
-    """
-    path = Path(folder).resolve()
-    weights, config = (
-        digest_file(file) if file.is_file() else "" for file in (path / HEAD_WEIGHTS, path / CONFIG)
-    )
-    saved, tensors = _load(path, (weights, config))
-    saved.recall_plugins()
-    return saved, tensors, weights
-
-
-@lru_cache(maxsize=4)
-def _load(folder: Path, content: tuple[str, str]) -> tuple[SavedHead, dict[str, Tensor]]:
-    """Read a saved head once for what its files hold now: another may take its folder."""
-    return read_saved(folder)
+def value_of(rung: int) -> float:
+    """Return the value of a half decade, to three digits: 0.001, 0.00316, 0.01."""
+    return float(f"{10 ** (rung / 2):.3g}")

@@ -1,21 +1,33 @@
-"""What runs leave behind besides their scores: heads, and predictions."""
+"""What runs leave behind: records, heads and predictions."""
 
+import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
+from probekit.base.fingerprint import digest_file
 from probekit.base.kinds import KINDS, ReadPoint
+from probekit.base.machine import native_bfloat16
+from probekit.base.registry import parse
+from probekit.base.selection import HELD_OUT
 from probekit.errors import OptionError
 from probekit.features import FeatureView, Splits, settled_array
+from probekit.features.sentence_groups import group_sizes
 from probekit.metrics.contract import padded
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
 from probekit.results import Record
 from probekit.results.predictions import About, Content, Predicted, write_predicted
 from probekit.results.record import BY_MEAN
 from probekit.tasks.task import slugify
 from probekit.train.member import load_under
+from probekit.train.option_groups import DEFAULT_EVALS
 from probekit.train.result import FitResult
 from probekit.train.saved.folder import (
     HeadFeatures,
@@ -26,8 +38,10 @@ from probekit.train.saved.folder import (
 )
 from probekit.train.scoring import ALL_KEPT, RowProbabilities
 from probekit.train.sweeps.resolve import Run, typed_config
-from probekit.train.sweeps.run_views import scored_views
+from probekit.train.sweeps.run_options import Origin
+from probekit.train.sweeps.run_views import count_duplicates, sample, scored_views
 from probekit.train.sweeps.specs import TrainSpec
+from probekit.version import __version__
 
 if TYPE_CHECKING:
     from probekit.train.live.live_model import LiveModel
@@ -163,17 +177,20 @@ class Outputs:
             raise OptionError(
                 f"--point {several}: heads over several points cannot be saved. Leave --save out."
             )
-        heads = {run.options.key: self.save / _folder_name(run) for run in runs}
-        if len(runs) == 1:
-            heads = dict.fromkeys(heads, self.save)
+        heads = dict[str, Path]()
         for run in runs:
+            key, spec = run.options.key, run.spec
+            depth = "" if spec.depth is None else f"-depth{spec.depth}"
+            shots = "" if spec.shots is None else f"-shots{spec.shots}"
+            name = f"{slugify(spec.head)}-{spec.label}{depth}{shots}-seed{spec.seed}-{key[:8]}"
+            heads[key] = self.save / name if len(runs) > 1 else self.save
             check_replaceable(
-                heads[run.options.key],
-                key=run.options.key,
+                heads[key],
+                key=key,
                 task=run.options.task,
-                label=run.spec.label,
+                label=spec.label,
                 head=run.member.head.name,
-                tunes=run.spec.tunes,
+                tunes=spec.tunes,
             )
         return replace(self, heads=heads)
 
@@ -225,35 +242,6 @@ class Outputs:
         saved = key not in self.heads or saved_key(self.heads[key]) == key
         ablated = not self.ablate or len(record.layers) == 1 or record.ablated == BY_MEAN
         return predicted and saved and ablated and (not self.losses or LOSS in record.scores)
-
-
-def carried_over(record: Record, earlier: Record | None) -> Record:
-    """Return the record of a run that was trained again, with what is known of it besides.
-
-    A run is trained again for an output that it did not have, and loses no other one.
-
-    Args:
-        record: of the run as it was trained now.
-        earlier: what was recorded of it before, if anything was.
-    """
-    if earlier is None:
-        return record
-    trial, left_out = record.trial and earlier.trial, record.left_out
-    record = replace(record, trial=trial, left_out=None if earlier.left_out is None else left_out)
-    if record.predictions is None:
-        file, digest = earlier.predictions, earlier.predictions_digest
-        record = replace(record, predictions=file, predictions_digest=digest)
-    if record.ablated is None:
-        record = replace(record, ablated=earlier.ablated, ablation=earlier.ablation)
-    return record
-
-
-def _folder_name(run: Run) -> str:
-    """Return a folder name that people can read and that no other run has."""
-    spec = run.spec
-    parts = [slugify(spec.head), spec.label, None if spec.depth is None else f"depth{spec.depth}"]
-    parts += [None if spec.shots is None else f"shots{spec.shots}", f"seed{spec.seed}"]
-    return "-".join([*(part for part in parts if part), run.options.key[:8]])
 
 
 def model_found(info: Mapping[str, Any], spec: TrainSpec) -> dict[str, Any]:
@@ -322,3 +310,136 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
         plugins={kind: origin for kind, origin in options.plugins.items() if kind in _REBUILT},
         key=options.key,
     )
+
+
+_AS_ASKED = (
+    *("method", "depth", "normalize", "pooling", "protocol", "shots", "fraction", "seed", "l2"),
+    *("epochs", "lr", "rate_from", "trial", "left_out", "batch_size"),
+    "batch_tokens",
+)
+"""What a record says as the settled spec does."""
+
+_SAID = {
+    *_AS_ASKED,
+    *("label", "control"),  # Record.label
+    # Record.protocol
+    *("fit_on", "hold_out", "group", "drop_duplicates", "label_noise", "positives"),
+    *("optimizer", "weight_decay", "schedule", "warmup"),  # Record.optimizer
+    *("head", "decoder", "layers", "start", "freeze_fusion", "fit", "select", "evals", "rates"),
+}
+"""Options that have a field or a text of a record; any other one is said among its settings."""
+
+_OUTCOME = {field.name for field in fields(Record)} & {field.name for field in fields(FitResult)}
+"""What a record says as the result of training does."""
+
+_LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "transformers")
+
+
+def make_record(
+    run: Run, result: FitResult, splits: Splits, outputs: Outputs, device: str
+) -> Record:
+    """Return the record of a finished run."""
+    predictions = outputs.predictions_of(run.options.key)
+    select = run.member.select
+    # the folds that a draw allowed, where these are fewer than the default
+    folds = {"folds": select.folds} if select is not None and select.default else {}
+    outcome = {name: getattr(result, name) for name in _OUTCOME} | {
+        "diagnosis": {**result.diagnosis, **folds},
+        "predictions": None if predictions is None else str(predictions),
+        "predictions_digest": None if predictions is None else digest_file(predictions),
+    }
+    return Record(
+        **described(run, splits) | outcome,
+        environment=describe_environment(device),
+        version=__version__,
+        key=run.options.key,
+    )
+
+
+@lru_cache
+def describe_environment(device: str) -> dict[str, Any]:
+    """Return what computed a run, which is no part of its key: device, threads, dtypes, versions.
+
+    Args:
+        device: what computes, such as ``cpu`` or ``cuda:0``.
+    """
+    of_cuda = device.startswith("cuda")
+    return {
+        "device": torch.cuda.get_device_name(device) if of_cuda else device,
+        "threads": torch.get_num_threads(),
+        "dtype": "float32",
+        "large_heads": "bfloat16" if native_bfloat16(device) else "float32",
+        "python": platform.python_version(),
+        **{name: version(name) for name in _LIBRARIES},
+    }
+
+
+def described(run: Run, splits: Splits) -> dict[str, Any]:
+    """Return what a record says of a run before it has begun, by field."""
+    spec, options, member = run.spec, run.options, run.member
+    manifest = splits.manifest
+    seen = {
+        "examples": run.n_sentences,
+        "of_examples": len(splits.drawable),
+        "of_rows": splits.n_rows("train"),
+        "blocks": manifest.n_blocks,
+        "dtype": manifest.dtype,
+        "format": manifest.backend,
+    }
+    if manifest.limit is not None:
+        seen["limit"] = manifest.limit
+    drawn = sample(spec, splits)
+    if (groups := splits.example_groups("train")) is not None:
+        seen |= group_sizes(groups[drawn])
+    # the options that make a run, as far as they are no folder of this machine
+    apart = {"model", "task", "fusion_from", "init_from"} | {item.name for item in fields(Origin)}
+    said = spec.to_json().items()
+    stated = {name: value for name, value in said if name not in apart and value not in (None, ())}
+    unsaid = {n: v for n, v in stated.items() if n in spec.changed and n not in _SAID}
+    if (select := member.select) is not None:
+        # of what is held out the protocol names the groups
+        by = f" by {spec.group}" if spec.group and select.kind != HELD_OUT else ""
+    control = "" if spec.control is None else f" (control {spec.control})"
+    return {name: getattr(spec, name) for name in _AS_ASKED} | {
+        "model": manifest.model,
+        "task": splits.task.name,
+        "label": f"{spec.label}{control}",
+        "labels_fingerprint": options.labels_fingerprint,
+        "entry": manifest.key,
+        "texts": {split: splits.entries[split].manifest.request["text"] for split in splits.labels},
+        "seen": seen,
+        "duplicates": count_duplicates(spec, splits, drawn),
+        "head": member.head.name,
+        "decoder": member.decoder.name,
+        "options": {
+            **_changed_settings(spec),
+            **{f"model.{name}": rate for name, rate in options.dropout.items()},
+            **unsaid,
+        },
+        "spec": stated,
+        "plugins": options.plugins,
+        "layers": options.layers,
+        "init": run.init,
+        "freeze": spec.freeze_fusion,
+        "fitter": spec.fit,
+        "select": None if select is None else f"{select.asked}{by}",
+        "evals": None if spec.evals == DEFAULT_EVALS else spec.evals,
+        "rates": dict(spec.rates),
+        "optimizer": spec.optimizer_text
+        if spec.fit == "adam"
+        else {"lbfgs": "L-BFGS"}.get(spec.fit, spec.fit),
+        "metric": options.metric,
+    }
+
+
+def _changed_settings(spec: TrainSpec) -> dict[str, Any]:
+    """Return the settings of head and decoder that are not the default, as ``decoder.hidden``."""
+    assert spec.decoder is not None
+    registries: dict[str, Mapping[str, Any]] = {"head": HEADS, "decoder": DECODERS}
+    changed: dict[str, Any] = {}
+    for kind, registry in registries.items():
+        plugin = parse(kind, getattr(spec, kind), registry)
+        default = registry[plugin.name]().to_json()
+        settings = plugin.to_json().items()
+        changed |= {f"{kind}.{name}": value for name, value in settings if default[name] != value}
+    return changed

@@ -1,7 +1,7 @@
 """Settle the open choices of a spec against the data."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -36,9 +36,16 @@ from probekit.train.member import MemberSpec, count_parameters
 from probekit.train.option_groups import Descent, Steps
 from probekit.train.sampling import check_two_classes, class_counts
 from probekit.train.solving.solved_stream import SOLVER_STEPS
-from probekit.train.sweeps.fitting import SavedStart, open_start, settle_fit, solver_of
-from probekit.train.sweeps.run_options import Origin, Start, Tuning
-from probekit.train.sweeps.run_views import count_units, fitted_and_judging, sample, train_view
+from probekit.train.sweeps.fitting import settle_fit, solver_of
+from probekit.train.sweeps.run_options import Data, Origin, Sample, Start, Tuning
+from probekit.train.sweeps.run_views import (
+    SavedStart,
+    count_units,
+    fitted_and_judging,
+    open_start,
+    sample,
+    train_view,
+)
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec, choose_layers
 
 
@@ -88,6 +95,27 @@ class Run:
             return SOLVER_STEPS
         solving = 0 if self.solving is None else self.solving.steps
         return solving + spec.epochs * math.ceil(self.n_sentences / spec.batch_size)
+
+    @property
+    def fit_key(self) -> Hashable:
+        """What runs share that are one and the same fit, as its seed decides nothing."""
+        return replace(self.spec, seed=0) if self.same_for_all_seeds else id(self)
+
+    @property
+    def data_key(self) -> Hashable:
+        """What runs must share to be in one group: the data, and what a decoder predicts."""
+        spec = self.spec
+        solved = solves(spec.fit)  # a solver wants the memory for its own rows
+        own_model = id(self) if spec.tunes else None  # which one run alone may train
+        live = spec.method, own_model
+        return spec.of(Data), spec.hold_out, spec.pooling, self.classes, solved, live
+
+    @property
+    def stream_key(self) -> Hashable:
+        """What runs must share to take the same batches."""
+        spec = self.spec
+        drawn = replace(spec.of(Sample), seed=0) if self.same_for_all_seeds else spec.of(Sample)
+        return drawn, spec.of(Steps), spec.fit, spec.select
 
 
 def resolve(

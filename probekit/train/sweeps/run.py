@@ -23,11 +23,12 @@ from probekit.results.record import BY_MEAN, BY_REFIT
 from probekit.results.tracking import Tracking
 from probekit.train.result import FitResult
 from probekit.train.stream import default_memory
+from probekit.train.sweeps.fitting import search
 from probekit.train.sweeps.outputs import Outputs
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run_views import open_splits
 from probekit.train.sweeps.specs import TrainSpec
-from probekit.train.sweeps.sweeping import Sweeping, search
+from probekit.train.sweeps.sweeping import Sweeping, check_ablation
 from probekit.train.sweeps.worker import GroupJob, fit_runs, open_method
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def sweep(
     )
     settled, trails = search(plan, sweeping.train)
     if ablate is not None:
-        sweeping.check_ablation(settled.values(), ablate)
+        check_ablation(sweeping.resolved(settled.values()).values(), ablate)
     by_default = any(spec.depth is not None or spec.method is not None for spec in plan)
     write = by_default if predictions is None else bool(predictions)
     outputs = Outputs(

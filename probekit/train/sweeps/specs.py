@@ -1,9 +1,9 @@
 """What a training run is asked for, and what that comes to: options that turn into JSON."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import NO_BLOCK, ReadPoint, parse_layers, up_to_depth
@@ -271,6 +271,18 @@ def product(base: TrainSpec, options: Mapping[str, Any]) -> list[TrainSpec]:
     combinations = itertools.product(*choices.values())
     specs = [replace(base, **dict(zip(choices, values, strict=True))) for values in combinations]
     return list(dict.fromkeys(specs))
+
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return items by what a key says of them, each group in their order."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def depths(n_blocks: int, every: int = 1, layers: str | None = None) -> Sequence[int]:

@@ -1,41 +1,34 @@
 """What a sweep does with a plan: it trains and records what nobody has yet, in groups.
 
-A learning rate is searched in half decades, each head by itself, on seeds of its own. First five
-half decades around the default are tried. While the best of them lies at an end, one more is tried
-beyond it, so that the best lies strictly inside in the end, or at an edge that the records name.
+Runs of one group share reads, fit memory and keep workers busy.
 """
 
 import logging
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 
 from probekit.base.kinds import ReadPoint
-from probekit.base.notices import ProgressBar
-from probekit.base.registry import parse
-from probekit.base.selection import SEARCHED
+from probekit.base.notices import ProgressBar, short_time
 from probekit.engines import Engine
 from probekit.errors import OptionError
-from probekit.metrics import scale_of
+from probekit.metrics import METRICS
 from probekit.metrics.number_metrics import ENDLESS
-from probekit.probe.decoders import DECODERS
-from probekit.probe.heads import HEADS
+from probekit.probe.fitters import solves
 from probekit.results import Record, append_record, check_appendable, recorded
 from probekit.results.claims import owners, tidy, wait_for_change
 from probekit.results.record import BY_MEAN, BY_REFIT
+from probekit.results.summaries.wording import OPTIONS, option_text, rates_text
 from probekit.results.tracking import Tracking
-from probekit.train.sweeps.fitting import default_rate
+from probekit.train.sweeps.fitting import Trail, with_trail
 from probekit.train.sweeps.outputs import LOSS, Outputs
 from probekit.train.sweeps.resolve import Run, resolve
-from probekit.train.sweeps.run_groups import grouped, make_groups, member_bytes
 from probekit.train.sweeps.run_views import open_once, opened_by
-from probekit.train.sweeps.run_words import finished_text, run_names, waiting_text
-from probekit.train.sweeps.specs import TrainSpec
-from probekit.train.sweeps.worker import GroupJob, Trail, with_trail
+from probekit.train.sweeps.specs import TrainSpec, grouped
+from probekit.train.sweeps.worker import GroupJob
 
 logger = logging.getLogger(__name__)
 
@@ -74,14 +67,13 @@ class Sweeping:
             outputs: what each of them leaves behind besides.
         """
         out = self.job.out
-        by_spec = self._resolved(plan)
+        by_spec = self.resolved(plan)
         keys = {spec: run.options.key for spec, run in by_spec.items()}
         runs: dict[str, Run] = {}
         for run in by_spec.values():  # two specs may be one run
             runs.setdefault(run.options.key, run)
         outputs = (outputs or Outputs()).of_runs(list(runs.values()))
         by_key = {keys[spec]: trail for spec, trail in (trails or {}).items()}
-        names = {keys[spec]: name for spec, name in run_names(plan).items()}
         known = recorded(out)
         todo = [run for key, run in runs.items() if not outputs.are_there(key, known)]
         if len(todo) < len(runs):
@@ -90,6 +82,7 @@ class Sweeping:
             check_appendable(out)
         else:
             tidy(out)
+        names = {keys[spec]: name for spec, name in run_names(plan).items()}
         try:
             fresh = self._finish(todo, replace(self.job, outputs=outputs, trails=by_key), names)
         except KeyboardInterrupt:
@@ -101,7 +94,7 @@ class Sweeping:
                 known[key] = _noted_again(known[key], run.spec, by_key.get(key), out)
         return {spec: known[keys[spec]] for spec in by_spec}
 
-    def _resolved(self, plan: Iterable[TrainSpec]) -> dict[TrainSpec, Run]:
+    def resolved(self, plan: Iterable[TrainSpec]) -> dict[TrainSpec, Run]:
         """Return the run of every spec, in their order."""
         plan, runs = list(plan), dict[TrainSpec, Run]()
         for opened, specs in grouped(plan, opened_by).items():
@@ -110,55 +103,20 @@ class Sweeping:
             runs |= {spec: resolve(spec, open_splits_of()) for spec in specs}
         return {spec: runs[spec] for spec in plan}
 
-    def check_ablation(self, plan: Iterable[TrainSpec], way: str) -> None:
-        """Refuse a plan of which no layer can be left out; say which of its heads read one alone.
-
-        Args:
-            plan: the runs.
-            way: ``mean`` or ``refit``.
-
-        Raises:
-            OptionError: none reads several layers, or one that does cannot be fitted again.
-        """
-        runs = list(self._resolved(plan).values())
-        several = [run for run in runs if len(run.options.layers) > 1]
-        alone = dict.fromkeys(run.member.head.name for run in runs if run not in several)
-        if not several:
-            raise OptionError(
-                f"--ablate {way} leaves out one layer at a time, and each of these runs reads a "
-                f"single one ({', '.join(alone)}). Give a head that reads several, such as --head "
-                "p32 or --head dwatt, or leave --ablate out."
-            )
-        made = [run.spec.token_head for run in several if run.member.head.reads == "texts"]
-        if way == BY_MEAN and made:
-            raise OptionError(
-                f"--ablate {BY_MEAN} puts a layer's mean in the place of its rows, and those of "
-                f"--token-head {made[0]} are made by what is trained: give --ablate {BY_REFIT}."
-            )
-        if way == BY_REFIT and any(run.spec.fusion_from or run.spec.init_from for run in several):
-            raise OptionError(
-                f"--ablate {BY_REFIT} refits the head on fewer layers, which a run that starts "
-                f"from a saved head cannot do: give --ablate {BY_MEAN}, which refits nothing."
-            )
-        if way == BY_REFIT and any(ReadPoint.parse(run.spec.point).joined for run in several):
-            raise OptionError(
-                f"--ablate {BY_REFIT} cannot leave out layers of a head over several points. Give "
-                f"--ablate {BY_MEAN}."
-            )
-        if alone:
-            logger.info("--ablate: %s reads a single layer, so none is left out.", ", ".join(alone))
-
     def fit_without(self, records: Mapping[TrainSpec, Record]) -> dict[TrainSpec, Record]:
         """Fit all runs again without each of their layers; return their records with the losses.
 
         A run without a layer has all other options as they were settled, so the same fitter and
         rates; a strength of L2 that is chosen is chosen anew.
         """
-        refits = {
-            spec: {layer: _without(layer, run) for layer in run.options.layers}
-            for spec, run in self._resolved(records).items()
-            if len(run.options.layers) > 1
-        }
+        refits: dict[TrainSpec, dict[int, TrainSpec]] = {}
+        for spec, run in self.resolved(records).items():
+            layers = run.options.layers
+            if len(layers) > 1:
+                others = {n: ",".join(str(other) for other in layers if other != n) for n in layers}
+                refits[spec] = {
+                    n: replace(run.spec, layers=text, left_out=n) for n, text in others.items()
+                }
         plan = [refit for by_layer in refits.values() for refit in by_layer.values()]
         refitted = self.train(plan, outputs=Outputs(losses=True))
         ablated = dict(records)
@@ -188,7 +146,13 @@ class Sweeping:
                 left |= left_again
             else:
                 if not said:
-                    logger.info("%s", waiting_text(others))
+                    names_of_others = " and ".join(sorted({str(one) for one in others.values()}))
+                    count = "1 run is" if len(others) == 1 else f"{len(others)} runs are"
+                    logger.info(
+                        "the last %s being trained by %s: waiting. Ctrl-C leaves them to it.",
+                        count,
+                        names_of_others,
+                    )
                 said = True
                 wait_for_change(job.out, others)
             known = recorded(job.out)
@@ -226,16 +190,58 @@ class Sweeping:
                     left.add(news)
                     continue
                 fresh[news.key] = news  # the job has recorded it
-                name, text = names[news.key], finished_text(news)
-                logger.info("[%d/%d] %s: %s", len(fresh), len(todo), name, text)
+                name, scale = names[news.key], METRICS[news.metric].scale
+                outcome = f"dev {scale.text(news.eval_score)}"
+                if news.test_score is not None:
+                    outcome += f", test {scale.text(news.test_score)}"
+                outcome += ", diverged" if news.diverged else ""
+                seconds = short_time(news.train_seconds)
+                logger.info("[%d/%d] %s: %s (%s)", len(fresh), len(todo), name, outcome, seconds)
                 if self.tracking is not None:
                     self.tracking.follow(news, name)
         return fresh, left
 
 
-def _without(layer: int, run: Run) -> TrainSpec:
-    others = [other for other in run.options.layers if other != layer]
-    return replace(run.spec, layers=",".join(map(str, others)), left_out=layer)
+def check_ablation(runs: Iterable[Run], way: str) -> None:
+    """Refuse runs of which no layer can be left out; say which of their heads read one alone.
+
+    Args:
+        runs: of a plan.
+        way: ``mean`` or ``refit``.
+
+    Raises:
+        OptionError: none reads several layers, or one that does cannot be fitted again.
+    """
+    several, alone = list[Run](), dict[str, None]()
+    for run in runs:
+        if len(run.options.layers) > 1:
+            several.append(run)
+        else:
+            alone[run.member.head.name] = None
+    if not several:
+        raise OptionError(
+            f"--ablate {way} leaves out one layer at a time, and each of these runs reads a "
+            f"single one ({', '.join(alone)}). Give a head that reads several, such as --head "
+            "p32 or --head dwatt, or leave --ablate out."
+        )
+    made = [run.spec.token_head for run in several if run.member.head.reads == "texts"]
+    if way == BY_MEAN and made:
+        raise OptionError(
+            f"--ablate {BY_MEAN} puts a layer's mean in the place of its rows, and those of "
+            f"--token-head {made[0]} are made by what is trained: give --ablate {BY_REFIT}."
+        )
+    if way == BY_REFIT and any(run.spec.fusion_from or run.spec.init_from for run in several):
+        raise OptionError(
+            f"--ablate {BY_REFIT} refits the head on fewer layers, which a run that starts "
+            f"from a saved head cannot do: give --ablate {BY_MEAN}, which refits nothing."
+        )
+    if way == BY_REFIT and any(ReadPoint.parse(run.spec.point).joined for run in several):
+        raise OptionError(
+            f"--ablate {BY_REFIT} cannot leave out layers of a head over several points. Give "
+            f"--ablate {BY_MEAN}."
+        )
+    if alone:
+        logger.info("--ablate: %s reads a single layer, so none is left out.", ", ".join(alone))
 
 
 def _noted_again(record: Record, spec: TrainSpec, trail: Trail | None, out: Path) -> Record:
@@ -253,170 +259,120 @@ def _noted_again(record: Record, spec: TrainSpec, trail: Trail | None, out: Path
     return noted
 
 
-TRIAL_SEEDS = 2
-FIRST_SEED = 1000
-"""Trials take the first seeds from here on that are not to be reported."""
+_MOST_MEMBERS = 32
+_COPIES = 5
+"""Copies of a head's values: the values, gradients, two moments, the best checkpoint."""
 
-AROUND = 2
-"""Half decades on either side of the default that are tried first."""
+_PER_WORKER = 2
+"""Groups per worker, so that one that ends early finds more work."""
 
-LIMIT = 6
-"""Half decades from the default beyond which a search does not go."""
+_OVERHEAD = 200_000
+"""What the calls of a step cost, in values."""
 
-_AT_EDGE = "%s: the best --lr, %g, is the %s that a search tries; the optimum may lie beyond it."
+_LINEAR_OVERHEAD = 20_000
+"""The same for a linear probe, which steps with others (one with so many values that it does not
+is dear by its values): 0.2 ms per probe and step of ``benchmarks/depth_sklearn.py``, all of its
+time counted, where a step of its own took 1.2 ms, in fewer steps and with dropout."""
 
-Train = Callable[[Sequence[TrainSpec]], Mapping[TrainSpec, Record]]
-"""Trains trials, and returns the record of each."""
+_SOLVED, _MIXTURE = 60, 150
+"""What a solver's passes cost for a value that it reads and a part of the rows: in the demo 2 to
+9 s of a linear decoder, 24 to 56 s of a mixture, where dwatt takes 8 s."""
 
+_OF_TOKENS = 4
+"""What a value of a head over subwords costs, in values of a head over words: there are more rows,
+and attention between them (of the same size, 912 s against 211 s of dwatt, mean over decoders and
+seeds: ``probekit sweep models/mpnet-base conll --head dwatt,extra-layers --decoder linear,crf
+--shots 128 --seeds 5``)."""
 
-def selected_score(record: Record) -> float | None:
-    """Return the score on what selects, by which trials are compared; None of a run that diverged.
-
-    The score of such a run is from before, and says little.
-    """
-    return None if record.diverged else record.diagnosis.get("selection_score", record.eval_score)
-
-
-@dataclass
-class Ladder:
-    """The half decades that were tried for one setting, each with its mean score.
-
-    Attributes:
-        start: half decade of the default; number n stands for 10 to the power of n / 2.
-        scores: mean score by half decade; None where a run diverged.
-        sign: 1 where the largest score is the best, else -1.
-    """
-
-    start: int
-    scores: dict[int, float | None] = field(default_factory=dict)
-    sign: int = 1
-
-    @property
-    def best(self) -> int:
-        """The half decade with the best score; of equals, that nearest the default.
-
-        Where every run diverged it is the smallest.
-        """
-        # of 0.8 at rungs -6, -5 and -3, with -5 the default's: -5; of 0.8 at -6 and -4 alone: -6
-        scored = {n: self.sign * score for n, score in self.scores.items() if score is not None}
-        nearest = sorted(scored, key=lambda rung: (abs(rung - self.start), rung))
-        return max(nearest, key=scored.__getitem__) if scored else min(self.scores)
-
-    @property
-    def missing(self) -> list[int]:
-        """The half decades to be tried next; none when the search is over."""
-        if not self.scores:
-            return list(range(self.start - AROUND, self.start + AROUND + 1))
-        # Around -6 (0.001), -8 to -4 are tried first. If -4 is the best of them, -3 is next; if
-        # -3 is better still, -2, and so on to 0. If -4 stays the best, nothing is missing.
-        beyond = {min(self.scores): -1, max(self.scores): 1}.get(self.best, 0)
-        reached = abs(self.best - self.start) >= LIMIT
-        return [self.best + beyond] if beyond and not reached else []
-
-    @property
-    def edge(self) -> str | None:
-        """``lowest`` or ``highest`` where the best is the last half decade within the limit."""
-        if self.best - self.start in (-LIMIT, LIMIT):
-            return "lowest" if self.best < self.start else "highest"
-        return None
-
-    @property
-    def trail(self) -> Trail:
-        """What a record says of the search: the edge only where the best lies at one."""
-        rungs = sorted(self.scores)
-        return {
-            "search_rates": [value_of(rung) for rung in rungs],
-            "search_scores": [self.scores[rung] for rung in rungs],
-            **({"edge": self.edge} if self.edge else {}),
-        }
-
-    def add(self, rung: int, records: Sequence[Record]) -> None:
-        """Note the trials of a half decade: their mean score on what selects."""
-        self.sign = scale_of(records[0].metric).sign
-        scores = [score for score in map(selected_score, records) if score is not None]
-        sound = len(scores) == len(records)
-        self.scores[rung] = math.fsum(scores) / len(scores) if sound else None
+MOST_COST = 1.5e10
+"""Cost of a group, which is what a sweep that is killed loses: two to seven minutes of one core
+without bfloat16 instructions (dwatt on MPNet, 1.3e10: 80 to 109 s with a linear decoder and 309 to
+348 s with a CRF, in the same runs)."""
 
 
-def _own_rate(spec: TrainSpec) -> float:
-    """Return the default rate; the decoders that labels have by default stand the head's own."""
-    head = parse("head", spec.head, HEADS)
-    decoder = spec.decoder or head.default_decoder
-    if decoder is None:
-        return head.learning_rate
-    return default_rate(head, parse("decoder", decoder, DECODERS))
+def make_groups(runs: Sequence[Run], *, workers: int, memory: int) -> list[list[Run]]:
+    """Divide runs into groups; the costliest come first.
 
-
-def search(
-    plan: Sequence[TrainSpec], train: Train
-) -> tuple[dict[TrainSpec, TrainSpec], dict[TrainSpec, Trail]]:
-    """Find what a plan leaves to be searched.
-
-    Specs that differ in their seed alone are one setting and get one value, which depends on no
-    other setting of the plan.
+    Runs of one group read the same entries and labels. Runs of one stream (same sample, same
+    order) stay together as far as possible, since they share every batch.
 
     Args:
-        plan: specs, the rate of some of which is to be searched.
-        train: trains trials.
-
-    Returns:
-        Of every spec the one to train, and of these the trail of their search, where there was one.
+        runs: what is to be trained.
+        workers: how many groups run at once.
+        memory: bytes that the members of one group may take.
     """
-    settled = {spec: spec for spec in plan}
-    trails: dict[TrainSpec, Trail] = {}
-    searched = [spec for spec in plan if spec.searched]
-    ladders = _climb(searched, train) if searched else {}
-    for spec in searched:
-        ladder = ladders[_setting(spec)]
-        settled[spec] = replace(spec, rate_from=SEARCHED, lr=value_of(ladder.best))
-        trails[settled[spec]] = ladder.trail
-    return settled, trails
+    # A bundle is one fit: the runs of a solver over seeds 0, 1, 2 are one bundle, which costs what
+    # one of them does. Of the dwatt and p32 heads over seeds 0, 1, 2 each run is a bundle; the two
+    # of a seed are one stream, so the order is dwatt-0, p32-0, dwatt-1, p32-1, ...
+    share = MOST_COST
+    by_data = grouped(runs, lambda run: run.data_key).values()
+    bundles = [list(grouped(same, lambda run: run.fit_key).values()) for same in by_data]
+    if workers > 1:
+        total = sum(cost(run) for same in bundles for run, *_ in same)
+        share = min(share, total / (workers * _PER_WORKER))
+    groups: list[list[list[Run]]] = []
+    for same in bundles:
+        groups.append([])
+        streams = grouped(same, lambda bundle: bundle[0].stream_key).values()
+        for bundle in chain(*streams):
+            group, run = groups[-1], bundle[0]
+            # a bundle joins if half of it fits: three of cost 0.6 and a share of 1 make groups of
+            # two and one
+            full = (
+                len(group) >= _MOST_MEMBERS
+                or sum(member_bytes(first) for first, *_ in group) + member_bytes(run) > memory
+                or sum(cost(first) for first, *_ in group) + cost(run) / 2 > share
+            )
+            if group and full:
+                groups.append([])
+            groups[-1].append(bundle)
+    groups.sort(key=lambda group: -sum(cost(first) for first, *_ in group))
+    return [list(chain(*group)) for group in groups]
 
 
-def _climb(specs: Iterable[TrainSpec], train: Train) -> dict[TrainSpec, Ladder]:
-    """Try half decades for every setting until no more are missing.
-
-    The trials of all settings run side by side, a round after the other.
-    """
-    settings = grouped(specs, _setting)
-    ladders = {setting: Ladder(half_decade(_own_rate(setting))) for setting in settings}
-    seeds = {setting: trial_seeds(spec.seed for spec in settings[setting]) for setting in settings}
-    while rungs := [(key, rung) for key, ladder in ladders.items() for rung in ladder.missing]:
-        trials = {
-            (setting, rung): [
-                replace(setting, seed=seed, trial=True, lr=value_of(rung))
-                for seed in seeds[setting]
-            ]
-            for setting, rung in rungs
-        }
-        records = train([spec for specs in trials.values() for spec in specs])
-        for (setting, rung), specs in trials.items():
-            ladders[setting].add(rung, [records[spec] for spec in specs])
-    for setting, ladder in ladders.items():
-        best = value_of(ladder.best)
-        logger.info("%s: --lr %g, of %d tried", setting.head, best, len(ladder.scores))
-        if ladder.edge:
-            logger.warning(_AT_EDGE, setting.head, best, ladder.edge)
-    return ladders
+def member_bytes(run: Run) -> int:
+    """Return the bytes that a head in training takes."""
+    return run.n_params * 4 * _COPIES
 
 
-def _setting(spec: TrainSpec) -> TrainSpec:
-    return replace(spec, seed=0)
+def cost(run: Run) -> float:
+    """Return the work of a run, in arbitrary units: values used per step, plus overhead."""
+    if solves(run.spec.fit):
+        select = run.member.select
+        parts = 1 if select is None or select.by_split else 1 + max(select.folds, 1)
+        return run.n_values * parts * (_SOLVED if run.linear else _MIXTURE)
+    head, n_layers = run.member.head, len(run.options.layers)
+    overhead = _LINEAR_OVERHEAD if run.linear else _OVERHEAD
+    per_token = 1 if head.reads == "rows" else _OF_TOKENS
+    values = run.n_params * per_token * (n_layers if head.recurrent else 1)
+    return run.steps * (values + n_layers * 20_000 + overhead)
 
 
-def trial_seeds(reported: Iterable[int]) -> list[int]:
-    """Return the seeds of trials, none of which is among those that are reported."""
-    # 1000 and 1001; if 1000 is to be reported, 1001 and 1002
-    taken = set(reported)
-    candidates = range(FIRST_SEED, FIRST_SEED + TRIAL_SEEDS + len(taken))
-    return list(islice((seed for seed in candidates if seed not in taken), TRIAL_SEEDS))
+_APART = ("head", "seed", "trial", "rate_from", "left_out")
+"""What is said of every run, and what follows from the rest."""
 
 
-def half_decade(value: float) -> int:
-    """Return the number of the half decade nearest a value."""
-    return round(2 * math.log10(value))
-
-
-def value_of(rung: int) -> float:
-    """Return the value of a half decade, to three digits: 0.001, 0.00316, 0.01."""
-    return float(f"{10 ** (rung / 2):.3g}")
+def run_names(plan: Sequence[TrainSpec]) -> dict[TrainSpec, str]:
+    """Return a name for each run: head, seed, and whatever else tells the runs of a plan apart."""
+    varied = [
+        field.name
+        for field in fields(TrainSpec)
+        if field.name not in _APART and len({getattr(spec, field.name) for spec in plan}) > 1
+    ]
+    names: dict[TrainSpec, str] = {}
+    for spec in plan:
+        head = f"trial of {spec.head}" if spec.trial else spec.head
+        options = {name: getattr(spec, name) for name in varied}
+        if spec.left_out is not None:
+            head = f"{head} without layer {spec.left_out}"
+            options.pop("layers", None)
+        if "rates" in options:
+            options["rates"] = rates_text(dict(spec.rates)) or None
+        words = [head, f"seed {spec.seed}"]
+        for name, value in options.items():
+            # layers are text here, where a record has numbers; and of some there are no words
+            by_name = value is not None and (name == "layers" or name not in OPTIONS)
+            said = f"{name.replace('_', ' ')} {value}" if by_name else option_text(name, value)
+            words.append(said)
+        names[spec] = ", ".join(words)
+    return names

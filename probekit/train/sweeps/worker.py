@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from probekit.base.machine import interrupts_held, pick_device
-from probekit.base.selection import HELD_OUT, SEARCHED
+from probekit.base.selection import HELD_OUT
 from probekit.data.encoded import window_lengths
 from probekit.data.pooling import Pooling
 from probekit.engines import Report
@@ -26,9 +26,9 @@ from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Steps
 from probekit.train.result import FitResult
 from probekit.train.stream import StreamSpec
-from probekit.train.sweeps.outputs import Outputs, carried_over, model_found
+from probekit.train.sweeps.fitting import Trail, with_trail
+from probekit.train.sweeps.outputs import Outputs, make_record, model_found
 from probekit.train.sweeps.resolve import Run, resolve
-from probekit.train.sweeps.run_groups import fit_key, grouped, stream_key
 from probekit.train.sweeps.run_options import DEFAULT_BATCH_TOKENS
 from probekit.train.sweeps.run_views import (
     fitted_and_judging,
@@ -38,22 +38,11 @@ from probekit.train.sweeps.run_views import (
     scored_views,
     train_view,
 )
-from probekit.train.sweeps.run_words import make_record
-from probekit.train.sweeps.specs import TrainSpec
+from probekit.train.sweeps.specs import TrainSpec, grouped
 
 if TYPE_CHECKING:
     from probekit.backbone import GivenModel
     from probekit.train.live.live_model import LiveModel
-
-
-Trail = Mapping[str, Any]
-"""What a search tried: the values, and their scores."""
-
-
-def with_trail(record: Record, trail: Trail) -> Record:
-    """Return the record of a run that says how its rate was searched."""
-    diagnosis = {**record.diagnosis, **trail}
-    return replace(record, rate_from=SEARCHED, diagnosis=diagnosis)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +137,27 @@ class GroupJob:
             yield record if ours else key
 
 
+def carried_over(record: Record, earlier: Record | None) -> Record:
+    """Return the record of a run that was trained again, with what is known of it besides.
+
+    A run is trained again for an output that it did not have, and loses no other one.
+
+    Args:
+        record: of the run as it was trained now.
+        earlier: what was recorded of it before, if anything was.
+    """
+    if earlier is None:
+        return record
+    trial, left_out = record.trial and earlier.trial, record.left_out
+    record = replace(record, trial=trial, left_out=None if earlier.left_out is None else left_out)
+    if record.predictions is None:
+        file, digest = earlier.predictions, earlier.predictions_digest
+        record = replace(record, predictions=file, predictions_digest=digest)
+    if record.ablated is None:
+        record = replace(record, ablated=earlier.ablated, ablation=earlier.ablation)
+    return record
+
+
 def fit_runs(
     runs: Sequence[Run],
     splits: Splits,
@@ -170,7 +180,7 @@ def fit_runs(
     """
     # Five runs, one solved head with seeds 0, 1 and 2, then another with 0 and 1: two are fitted,
     # the first of each, and each result is yielded for all its twins.
-    twins = grouped(runs, fit_key)
+    twins = grouped(runs, lambda run: run.fit_key)
     fitted = [run for run, *_ in twins.values()]
     views = scored_views(runs[0].spec, splits)
     streams, fitted = make_streams(fitted, splits, views.get(HELD_OUT))
@@ -196,7 +206,7 @@ def fit_runs(
         for run, result in zip(fitted, flat, strict=True):
             if result is not None:
                 final = result if start is None else _with_start(result, start)
-                yield from ((twin, final) for twin in twins[fit_key(run)])
+                yield from ((twin, final) for twin in twins[run.fit_key])
     if interrupt:
         raise interrupt
 
@@ -286,7 +296,7 @@ def make_streams(
     """
     # Runs of two heads with seeds 0 and 1, in the order last-0, last-1, p32-0, p32-1: one stream
     # of seed 0, with last-0 and p32-0, and one of seed 1.
-    by_stream = grouped(runs, stream_key).values()
+    by_stream = grouped(runs, lambda run: run.stream_key).values()
     full = train_view(splits, runs[0].spec.pooling)
     every = np.arange(full.n_examples)
     views: dict[bytes, FeatureView] = {}  # one per sample, so that its rows are in memory once

@@ -21,11 +21,10 @@ from probekit.train.member import Member, MemberSpec
 from probekit.train.option_groups import ALWAYS_WRITTEN, Descent, Steps
 from probekit.train.steps import steps_of
 from probekit.train.sweeps import run_views
+from probekit.train.sweeps.outputs import described
 from probekit.train.sweeps.resolve import resolve
-from probekit.train.sweeps.run_groups import data_key, stream_key
 from probekit.train.sweeps.run_options import GROUPS, Data, Origin, Sample
 from probekit.train.sweeps.run_views import open_once, open_splits, opened_by
-from probekit.train.sweeps.run_words import described
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
 from probekit.train.sweeps.worker import make_streams
 from tests.planted import MODEL, TASK
@@ -119,13 +118,13 @@ def changed(run, **options):
 
 @pytest.mark.parametrize("name", [*NAMES[Data], "hold_out", "pooling"])
 def test_every_option_of_data_parts_groups(name, run):
-    assert data_key(run) != data_key(changed(run, **{name: OTHER[name]}))
+    assert run.data_key != changed(run, **{name: OTHER[name]}).data_key
 
 
 @pytest.mark.parametrize("name", [*NAMES[Sample], *NAMES[Steps], "select"])
 def test_every_option_of_sample_and_steps_parts_streams(name, run, splits):
     other = changed(run, **{name: "hold-out:0.1" if name == "select" else OTHER[name]})
-    assert stream_key(run) != stream_key(other)
+    assert run.stream_key != other.stream_key
     streams, _ = make_streams([run, changed(run), other], splits)
     assert [len(stream.members) for stream in streams] == [2, 1]
     assert [stream.steps for stream in streams] == [run.spec.of(Steps), other.spec.of(Steps)]

@@ -11,15 +11,8 @@ from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run import fit
-from probekit.train.sweeps.run_groups import (
-    MOST_COST,
-    cost,
-    data_key,
-    make_groups,
-    member_bytes,
-    stream_key,
-)
 from probekit.train.sweeps.specs import ResolvedOptions
+from probekit.train.sweeps.sweeping import MOST_COST, cost, make_groups, member_bytes
 from tests.planted import MODEL, TASK
 from tests.train.grouped import member_spec
 from tests.train.sweeps.samples import TEXTS, spec
@@ -54,7 +47,7 @@ def test_groups_hold_every_run_once_within_the_limits(options, workers, memory):
     assert sorted(map(id, itertools.chain(*groups))) == sorted(map(id, runs))
     for group in groups:
         assert 0 < len(group) <= 32
-        assert len({data_key(item) for item in group}) == 1
+        assert len({item.data_key for item in group}) == 1
         assert len(group) == 1 or sum(map(member_bytes, group)) <= memory
     costs = [sum(map(cost, group)) for group in groups]
     assert costs == sorted(costs, reverse=True)
@@ -63,8 +56,8 @@ def test_groups_hold_every_run_once_within_the_limits(options, workers, memory):
 def test_one_worker_with_room_gets_one_group_and_streams_stay_together():
     runs = [run(seed=seed, n_params=size) for size in (0, 5) for seed in (0, 1, 2)]
     (group,) = make_groups(runs, workers=1, memory=10**9)
-    streams = [stream_key(item) for item in group]
-    assert len({stream_key(item) for item in runs}) == 3
+    streams = [item.stream_key for item in group]
+    assert len({item.stream_key for item in runs}) == 3
     assert [key for key, _ in itertools.groupby(streams)] == list(dict.fromkeys(streams))
     assert [len(group) for group in make_groups(runs, workers=2, memory=10**9)] == [2, 2, 2]
 

@@ -12,11 +12,10 @@ from probekit.results import load_records, select
 from probekit.results.tables import summarise, table
 from probekit.train.baselines.held_against import check_plan
 from probekit.train.sweeps import worker
-from probekit.train.sweeps.fitting import settle_rates
+from probekit.train.sweeps.fitting import LIMIT, search, settle_rates, trial_seeds, value_of
 from probekit.train.sweeps.protocols import PROTOCOLS
 from probekit.train.sweeps.run import fit
 from probekit.train.sweeps.specs import product
-from probekit.train.sweeps.sweeping import LIMIT, search, trial_seeds, value_of
 from tests.results.samples import make_record
 from tests.train.sweeps.samples import spec
 

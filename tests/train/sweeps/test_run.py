@@ -80,7 +80,7 @@ def test_a_plan_opens_each_source_once_whatever_its_order(swept, monkeypatch):
 
 
 def test_an_interrupted_sweep_goes_on_where_it_was(swept, tmp_path, monkeypatch):
-    monkeypatch.setattr("probekit.train.sweeps.run_groups._MOST_MEMBERS", 2)
+    monkeypatch.setattr("probekit.train.sweeps.sweeping._MOST_MEMBERS", 2)
     plan = product(SHORT, {**HEADS, "seed": [0, 1]})
     uninterrupted = swept(plan, "whole")
     trained, real = [], worker.fit_group

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from probekit.errors import OptionError, UnknownNameError
-from probekit.train.sweeps.run_words import run_names
 from probekit.train.sweeps.specs import ResolvedOptions, product
+from probekit.train.sweeps.sweeping import run_names
 from tests.train.sweeps.samples import spec
 
 

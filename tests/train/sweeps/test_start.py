@@ -23,9 +23,9 @@ from probekit.train.baselines import run_baselines
 from probekit.train.saved.head import TrainedHead
 from probekit.train.source import TokenLayout
 from probekit.train.stream import batches
-from probekit.train.sweeps.fitting import saved_classes
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import fit
+from probekit.train.sweeps.run_views import saved_classes
 from probekit.train.sweeps.specs import product
 from tests.cli.console import done
 from tests.planted import DIM, MODEL, NAMES, TASK, plant_all

@@ -1,7 +1,7 @@
 """Engines: run a list of independent jobs, here, on several workers, or on a cluster."""
 
 from probekit.base.registry import choose, parse
-from probekit.engines.contract import Engine, Job, Report
+from probekit.engines.contract import Engine, Job, Report, check_workers
 from probekit.engines.local import run_local
 from probekit.engines.ray_engine import RayEngine, run_ray
 
@@ -36,6 +36,7 @@ __all__ = [
     "Job",
     "RayEngine",
     "Report",
+    "check_workers",
     "engine_of",
     "run_local",
     "runs_here",

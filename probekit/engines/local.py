@@ -24,8 +24,8 @@ from typing import Any
 
 from probekit.base.machine import STOP, usable_cores
 from probekit.base.plugins import pickled_plugins
-from probekit.engines.contract import Job, Report, heed_stop, pass_on, run_job
-from probekit.errors import EngineError, OptionError
+from probekit.engines.contract import Job, Report, check_workers, heed_stop, pass_on, run_job
+from probekit.errors import EngineError
 
 _POLL_SECONDS = 0.2
 
@@ -45,8 +45,7 @@ def run_local(
         OptionError: ``workers`` is less than one.
         EngineError: a worker process died.
     """
-    if workers < 1:
-        raise OptionError(f"--workers must be at least 1; found {workers}.")
+    check_workers(workers)
     if workers == 1 or len(jobs) <= 1:
         for position, job in enumerate(jobs):
             with closing(job(report)) as results:

@@ -14,7 +14,7 @@ from typing import Any
 
 from probekit.base.installation import install_extra
 from probekit.base.machine import usable_cores
-from probekit.engines.contract import Job, Report
+from probekit.engines.contract import Job, Report, check_workers
 from probekit.errors import EngineError, OptionError, reason_of
 
 logger = logging.getLogger(__name__)
@@ -78,14 +78,17 @@ class RayEngine:
             EngineError: the cluster cannot be reached, has no room for a worker, or loses the
                 workers of a job again and again.
         """
-        if workers < 1:
-            raise OptionError(f"--workers must be at least 1; found {workers}.")
+        check_workers(workers)
         if not jobs:
             return
         with _connected(self.address, workers):
+            import ray
+
             from probekit.engines.ray_jobs import RayJobs, Share
 
-            nodes, gpus = _nodes(), self.gpus_per_worker
+            there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+            nodes = [Node(has.get("CPU", 0.0), has.get("GPU", 0.0)) for has in there]
+            gpus = self.gpus_per_worker
             gpus = float(any(node.gpus >= 1 for node in nodes)) if gpus is None else gpus
             share = Share(cpus=threads_each(nodes, workers, gpus), gpus=gpus)
             if not any(node.room(share.cpus, gpus) for node in nodes):
@@ -150,13 +153,6 @@ def _check_address(address: str) -> None:
         )
 
 
-def _reach(address: str) -> None:
-    """Refuse an address where nothing listens, which Ray would wait for for minutes."""
-    host, colon, port = address.rpartition(":")
-    if colon and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), _SOON_SECONDS).close()
-
-
 @contextmanager
 def _connected(address: str | None, workers: int) -> Iterator[None]:
     """Be connected to a cluster, if need be to one of this machine that ends with the context."""
@@ -176,7 +172,10 @@ def _connected(address: str | None, workers: int) -> Iterator[None]:
     else:
         _check_address(address)
     try:
-        _reach(how["address"])
+        # where nothing listens, Ray would wait for minutes
+        host, colon, port = how["address"].rpartition(":")
+        if colon and port.isdecimal():
+            socket.create_connection((host.strip("[]"), int(port)), _SOON_SECONDS).close()
         with _sigterm_kept():
             ray.init(**how, log_to_driver=False, logging_level="error")
     except _REFUSALS as error:
@@ -202,10 +201,3 @@ def _sigterm_kept() -> Iterator[None]:
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)
-
-
-def _nodes() -> list[Node]:
-    import ray
-
-    there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    return [Node(has.get("CPU", 0.0), has.get("GPU", 0.0)) for has in there]

@@ -39,6 +39,9 @@ _LOCKED_SECONDS = 180.0
 MOST_LOST = 5
 """How many runs of one job may be lost."""
 
+_BEGUN, _YIELDED, _REPORTED = "begun", "yielded", "reported"
+"""What a job may tell: that it has begun, again if its worker was lost; a result; or news."""
+
 
 class News:
     """Takes what workers have to tell until it is asked for, and tells them to stop."""
@@ -50,7 +53,7 @@ class News:
 
     def begin(self, position: int) -> int:
         """Note that a job has begun; return how often it had before, and was lost."""
-        self._items.append((position, Begun()))
+        self._items.append((position, _BEGUN, None))
         self._begun[position] += 1
         return self._begun[position] - 1
 
@@ -60,25 +63,13 @@ class News:
         return self._stopped
 
     def take(self) -> list[Any]:
-        """Return what has come since the last time: messages, and pairs of a job and its news."""
+        """Return what has come since the last time: messages, and of which job is what news."""
         items, self._items = self._items, []
         return items
 
     def stop(self) -> None:
         """Tell every worker to hand over what it has finished."""
         self._stopped = True
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A job has begun, again if its worker was lost before."""
-
-
-@dataclass(frozen=True)
-class Yielded:
-    """A result of a job that goes on."""
-
-    result: Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,25 +87,6 @@ class Share:
     def __str__(self) -> str:
         """Return it in words, for messages."""
         return f"{self.cpus} CPUs" + (f" and {self.gpus:g} GPUs" if self.gpus else "")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What all workers of one call have in common.
-
-    Attributes:
-        news: the actor that takes their news.
-        share: what each of them takes.
-        folder: where they work.
-        level: of messages.
-        added: plug-ins that were registered on the driver.
-    """
-
-    news: Any
-    share: Share
-    folder: str
-    level: int
-    added: bytes | None
 
 
 class _Sender:
@@ -141,35 +113,47 @@ class _Sender:
             return bool(ray.get(self._news.put.remote(items)))
 
 
-def _work(settings: Settings, position: int, job: Job) -> None:
-    """Run a job in a process of its own; all that it yields is told."""
-    if not Path(settings.folder).is_dir():
+def _work(
+    news: Any, share: Share, folder: str, level: int, added: bytes | None, position: int, job: Job
+) -> None:
+    """Run a job in a process of its own; all that it yields is told.
+
+    Args:
+        news: the actor that takes it.
+        share: what the worker takes.
+        folder: where it works.
+        level: of messages.
+        added: plug-ins that were registered on the driver.
+        position: of the job.
+        job: what to run.
+    """
+    if not Path(folder).is_dir():
         raise EngineError(
-            f"the node {os.uname().nodename} of the Ray cluster has no folder {settings.folder}: "
-            "start from a folder that all nodes share."
+            f"the node {os.uname().nodename} of the Ray cluster has no folder {folder}: start from "
+            "a folder that all nodes share."
         )
-    os.chdir(settings.folder)
-    if not settings.share.gpus:  # those of others, which Ray does not hide
+    os.chdir(folder)
+    if not share.gpus:  # those of others, which Ray does not hide
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     heed_stop()
-    sender = _Sender(settings.news)
-    logging.basicConfig(level=settings.level, format="%(message)s", handlers=[sender.handler])
+    sender = _Sender(news)
+    logging.basicConfig(level=level, format="%(message)s", handlers=[sender.handler])
     import torch
 
-    torch.set_num_threads(settings.share.cpus)
-    lost = ray.get(settings.news.begin.remote(position))
+    torch.set_num_threads(share.cpus)
+    lost = ray.get(news.begin.remote(position))
     end = time.monotonic() + (_LOCKED_SECONDS if lost else 0)
 
-    def report(news: int | str) -> None:
-        sender.put((position, news))
+    def report(said: int | str) -> None:
+        sender.put((position, _REPORTED, said))
 
     def heard(result: Any) -> None:
-        sender.put((position, Yielded(result)))
+        sender.put((position, _YIELDED, result))
 
     try:
         while True:
             try:
-                run_job(job, settings.added, report, heard)
+                run_job(job, added, report, heard)
                 return
             except EntryLockedError:  # by a lost run of this job, perhaps
                 if time.monotonic() >= end:
@@ -214,13 +198,8 @@ class RayJobs:
             max_retries=MOST_LOST - 1,
             scheduling_strategy="SPREAD",
         )(_work)
-        self._settings = Settings(
-            news=self._news,
-            share=share,
-            folder=os.getcwd(),
-            level=logging.getLogger("probekit").getEffectiveLevel(),
-            added=pickled_plugins(),
-        )
+        level = logging.getLogger("probekit").getEffectiveLevel()
+        self._given = self._news, share, os.getcwd(), level, pickled_plugins()
 
     def results(self) -> Generator[tuple[int, Any], None, None]:
         """Yield the position of a job and a result, for every result; see `Engine`.
@@ -232,8 +211,7 @@ class RayJobs:
             while self._queue or self._running:
                 while self._queue and len(self._running) < self._workers:
                     position, job = self._queue.popleft()
-                    ref = self._task.remote(self._settings, position, job)
-                    self._running[ref] = position
+                    self._running[self._task.remote(*self._given, position, job)] = position
                 yield from self._turn()
                 self._check_room()
         except KeyboardInterrupt:
@@ -256,27 +234,36 @@ class RayJobs:
         yield from self._heard()
         error: Exception | None = None
         for ref in ended:
-            position = self._running.pop(ref)
-            self._at_work.discard(position)
+            self._at_work.discard(self._running.pop(ref))
             try:
                 ray.get(ref)
             except ray.exceptions.RayError as failed:
                 error = failed
-        if error is not None and not stopping:
-            raise _of_task(error) from error
+        if error is None or stopping:
+            return
+        if not isinstance(error, ray.exceptions.RayTaskError):
+            raise EngineError(
+                f"{MOST_LOST} workers in a row were lost at the same job; the last reason was: "
+                f"{reason_of(error)}. What is finished is kept: run the command again with fewer "
+                "--workers."
+            ) from error
+        raise (error.cause if isinstance(error.cause, Exception) else error) from error
 
     def _hear(self) -> None:
         """Pass on what workers had to tell, and note their results; an interrupt loses none."""
         with interrupts_held():
             for item in ray.get(self._news.take.remote()):
-                position, news = item if isinstance(item, tuple) else (None, item)
-                if isinstance(news, Yielded):
-                    self._results.append((position, news.result))
-                elif isinstance(news, Begun):
+                if isinstance(item, logging.LogRecord):
+                    pass_on(item, self._report)
+                    continue
+                position, what, news = item
+                if what == _YIELDED:
+                    self._results.append((position, news))
+                elif what == _BEGUN:
                     self._begin(position)
                 else:
                     self._steps[position] += news if isinstance(news, int) else 0
-                    pass_on(news, self._report)
+                    self._report(news)
 
     def _heard(self) -> Iterator[tuple[int, Any]]:
         """Yield the results that were heard of."""
@@ -305,13 +292,3 @@ class RayJobs:
                 "s: see `ray status`. What is finished is kept: run the command again when there "
                 "is room, or with another --workers or gpus_per_worker."
             )
-
-
-def _of_task(error: Exception) -> Exception:
-    """Return the error that ended a job, or that all its workers were lost."""
-    if isinstance(error, ray.exceptions.RayTaskError):
-        return error.cause if isinstance(error.cause, Exception) else error
-    return EngineError(
-        f"{MOST_LOST} workers in a row were lost at the same job; the last reason was: "
-        f"{reason_of(error)}. What is finished is kept: run the command again with fewer --workers."
-    )

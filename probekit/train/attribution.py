@@ -81,20 +81,16 @@ class Ablation:
 
 def mean_rows(source: Source, members: Iterable[Member]) -> MeanRows:
     """Return the mean of a source's rows for each member, in one pass."""
-    readers: dict[tuple[Normalization, tuple[int, ...]], list[Member]] = {}
-    for member in members:
-        readers.setdefault((member.normalization, member.spec.layers), []).append(member)
+    read_by = {member: (member.normalization, member.spec.layers) for member in members}
     sums: dict[tuple[Normalization, tuple[int, ...]], Tensor] = {}
     rows = 0
     for inputs in source.blocks():
         rows += inputs.z.shape[1]
-        for key in readers:
+        for key in dict.fromkeys(read_by.values()):
             z = inputs.of(*key)
             assert isinstance(z, Tensor), "a head of several layers reads rows"
-            total = full(z).sum(0, dtype=torch.float64)
-            sums[key] = sums[key] + total if key in sums else total
-    means = {key: (total / rows).float() for key, total in sums.items()}
-    return {member: means[key] for key, group in readers.items() for member in group}
+            sums[key] = sums.get(key, 0) + full(z).sum(0, dtype=torch.float64)
+    return {member: (sums[key] / rows).float() for member, key in read_by.items()}
 
 
 _AT_ONCE = 1 << 22  # values of contributions that are held at a time
@@ -292,22 +288,15 @@ class _Measures:
 
     def result(self) -> Attribution:
         """Return what was measured."""
-        return Attribution(
-            weights=self._found_weights(),
-            initial=LayerWeights.concatenate(self._initial).by_layer() if self._fresh else {},
-            shares=self._found_shares(),
-            ablation=None if self._ablation is None else self._ablation.result(),
-        )
-
-    def _found_weights(self) -> LayerWeights:
+        head, initial, shares = self._head, dict[int, float](), dict[int, float]()
         if self._fresh is not None:
-            return LayerWeights.concatenate(self._weights)
-        if self._sum is not None and self._head.weighed_by_shares:
-            return self._sum.weights()
-        return self._head.layer_weights(None)
-
-    def _found_shares(self) -> dict[int, float]:
-        """Return the shares in the logits; of a single layer it is all, without a look at rows."""
-        if not self._head.additive or self._logits is None:
-            return {}
-        return {self._head.layers[0]: 1.0} if self._sum is None else self._sum.shares()
+            weights = LayerWeights.concatenate(self._weights)
+            initial = LayerWeights.concatenate(self._initial).by_layer()
+        elif self._sum is not None and head.weighed_by_shares:
+            weights = self._sum.weights()
+        else:
+            weights = head.layer_weights(None)
+        if head.additive and self._logits is not None:  # a single layer has all, whatever the rows
+            shares = {head.layers[0]: 1.0} if self._sum is None else self._sum.shares()
+        ablation = None if self._ablation is None else self._ablation.result()
+        return Attribution(weights=weights, initial=initial, shares=shares, ablation=ablation)

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +24,7 @@ from probekit.train.attribution import MeanRows, attribute, mean_rows
 from probekit.train.live.live_rows import LiveRows
 from probekit.train.member import Member
 from probekit.train.result import FitResult, freeze
-from probekit.train.scoring import Assessed, ScoredSplit
+from probekit.train.scoring import ScoredSplit
 from probekit.train.solving.solved_stream import SolvedStream
 from probekit.train.stream import Residency, Stream, StreamSpec
 from probekit.version import __version__
@@ -316,44 +315,31 @@ class _Group:
     ) -> dict[Member, FitResult]:
         """Return members to their best checkpoint, weigh their layers, score the other splits."""
         finished, dev, splits = self._finished(), self._dev, dict[str, ScoredSplit]()
+        members = [member for _, member in finished]
         for name, view in others.items():
             sources = self._residency.sources(view, self._specs, once=True)
             splits[name] = ScoredSplit(view, sources, metrics.get(name, dev.metric))
-        of_dev = self._settle(finished, keep=keep)
-        members = [member for _, member in finished]
-        counted = attribute(dev, members, self._mean_rows() if ablate else None)
-        for member in members:
-            if member.refitted is not None:
-                member.probe.load_state_dict(member.refitted)
-        assessed = {name: split.assess(members, keep=keep) for name, split in splits.items()}
-        results = {}
-        for index, (spec, member) in enumerate(finished):
-            by_split = {"dev": of_dev[index], **{name: assessed[name][index] for name in splits}}
-            results[member] = freeze(member, spec, dev, counted[index], splits, by_split, keep=keep)
-        return results
-
-    def _settle(
-        self, finished: Sequence[tuple[StreamSpec, Member]], *, keep: bool
-    ) -> list[Assessed]:
-        """Return members to their best checkpoint and score it on dev, where nothing has yet.
-
-        Returns:
-            What each of them says of dev.
-        """
-        members = [member for _, member in finished]
         for member in members:
             if member.best is not None:  # a solver leaves nothing but its solution
                 member.probe.load_state_dict(member.best.state)
             member.probe.eval()
-        dev = self._dev
-        chosen_apart = [spec.solved or spec.judge is not None for spec, _ in finished]
+        apart = {member for spec, member in finished if spec.solved or spec.judge is not None}
         if dev.view.of_sets:
-            dev.decide([*itertools.compress(members, chosen_apart)])
-        of_dev = dev.assess(members, keep=keep)
-        for member, assessed, apart in zip(members, of_dev, chosen_apart, strict=True):
-            if apart:
-                member.settle(dev.scorer.score(assessed.predicted), dev.metric, assessed.predicted)
-        return of_dev
+            dev.decide([member for member in members if member in apart])
+        assessed = {"dev": dev.assess(members, keep=keep)}
+        for member, on_dev in zip(members, assessed["dev"], strict=True):
+            if member in apart:
+                member.settle(dev.scorer.score(on_dev.predicted), dev.metric, on_dev.predicted)
+        counted = attribute(dev, members, self._mean_rows() if ablate else None)
+        for member in members:
+            if member.refitted is not None:
+                member.probe.load_state_dict(member.refitted)
+        assessed |= {name: split.assess(members, keep=keep) for name, split in splits.items()}
+        results = {}
+        for index, (spec, member) in enumerate(finished):
+            by_split = {name: of_split[index] for name, of_split in assessed.items()}
+            results[member] = freeze(member, spec, dev, counted[index], splits, by_split, keep=keep)
+        return results
 
     def _mean_rows(self) -> MeanRows:
         """Return the mean row of each layer over what the finished members were fitted on."""

@@ -20,7 +20,7 @@ from probekit.features import FeatureView
 from probekit.metrics import Metric
 from probekit.metrics.number_metrics import ENDLESS
 from probekit.probe.decoders import DecoderSpec
-from probekit.probe.decoders.contract import Decoder, Losses, Targets
+from probekit.probe.decoders.contract import Decoder, Targets
 from probekit.probe.heads.contract import FusionHead, HeadInput, HeadSpec
 from probekit.probe.normalization import NORMALIZATIONS, Normalization, normalization_from_json
 from probekit.train.option_groups import Descent
@@ -68,13 +68,6 @@ class Probe(nn.Module):
         if affine is None:
             return self.logits(z)
         return self._run(lambda rows: self.head.project(rows, *affine), z)
-
-    @torch.no_grad()
-    def row_losses(
-        self, z: HeadInput, targets: Targets, offsets: Int64[Tensor, " bounds"]
-    ) -> Losses:
-        """Return the loss of each row, in nats for classes; the probe must be evaluating."""
-        return self.decoder.row_losses(self.logits(z), targets, offsets)
 
     def _run(self, logits: Callable[[HeadInput], Tensor], z: HeadInput) -> Tensor:
         """Return the logits of z, a heavy probe's by products in bfloat16 where it is native."""
@@ -287,21 +280,11 @@ class Member:
                     self.spec.head.name,
                     self.spec.descent.rates_text,
                 )
-        if self.diverged and self.best is not None:
-            return
-        self._keep_best(Checkpoint(step, dict(scores), predicted, {}), metric)
-
-    def _keep_best(self, now: Checkpoint, metric: type[Metric]) -> None:
-        """Keep the state if it is the best so far.
-
-        Args:
-            now: the state's scores and predictions.
-            metric: what scored.
-        """
-        sign, name, best = metric.scale.sign, metric.name, self.best
-        if best is None or sign * now.scores[name] > sign * best.scores[name]:
+        best, sign = self.best, metric.scale.sign
+        better = best is None or sign * score > sign * best.scores[metric.name]
+        if better and not (self.diverged and best is not None):
             state = {key: value.clone() for key, value in self.probe.state_dict().items()}
-            self.best = replace(now, state=state)
+            self.best = Checkpoint(step, dict(scores), predicted, state)
 
     def state(self) -> dict[str, Any]:
         """Return what `restore` needs to go on as if nothing had been between."""

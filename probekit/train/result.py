@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from probekit.base.kinds import KINDS
 from probekit.base.markup import html_pairs, html_view
 from probekit.features import FeatureView
+from probekit.metrics import alarm_threshold
 from probekit.probe.decoders.contract import LabelSetDecoder
 from probekit.results.record import BY_MEAN
 from probekit.results.summaries.typeset import html_layers
@@ -142,22 +143,25 @@ def freeze(
         | (dict(best.scores) if split is dev else split.scorer.score(assessed[name].predicted))
         for name, split in {"dev": dev, **others}.items()
     }
-    if (threshold := dev.alarm_threshold(assessed["dev"])) is not None:
+    if (odds := dev.odds_of_second(assessed["dev"])) is not None:
+        threshold = alarm_threshold(*odds)
         for name, split in others.items():
             scores[name] |= split.alarm_shares(assessed[name], threshold)
     probe, normalization = member.probe, member.normalization.cut(member.spec.layers)
     n_tuned = 0 if probe.tuned is None else count_parameters(probe.tuned)
+    parts = {"head": probe.head, "decoder": probe.decoder, "normalization": normalization}
+    if probe.tuned is not None and n_tuned:
+        parts["backbone"] = probe.tuned
     predictions = {name: split.predicted for name, split in assessed.items()}
     predictions["dev"] = best.predicted  # on a GPU another pass over dev may move the last bits
     of_splits = {name: split.probabilities for name, split in assessed.items()}
     probabilities = {name: values for name, values in of_splits.items() if values is not None}
     return FitResult(
-        state=_state(
-            head=probe.head,
-            decoder=probe.decoder,
-            normalization=normalization,
-            backbone=probe.tuned if n_tuned else None,
-        ),
+        state={
+            f"{part}.{name}": value.detach().cpu().clone()
+            for part, module in parts.items()
+            for name, value in module.state_dict().items()
+        },
         modules={
             "head": member.spec.head.to_json(),
             "decoder": member.spec.decoder.to_json(),
@@ -182,16 +186,6 @@ def freeze(
         predictions=predictions if keep else {},
         probabilities=probabilities if keep else {},
     )
-
-
-def _state(**parts: nn.Module | None) -> dict[str, Tensor]:
-    """Return copies of the tensors of modules, on the CPU."""
-    return {
-        f"{part}.{name}": value.detach().cpu().clone()
-        for part, module in parts.items()
-        if module is not None
-        for name, value in module.state_dict().items()
-    }
 
 
 def _layer_measures(member: Member, counted: Attribution, dev: ScoredSplit) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from probekit.metrics import (
     Metric,
     SquaredError,
     ValueGold,
-    alarm_threshold,
     best_thresholds,
     confusion,
 )
@@ -154,7 +153,12 @@ def assess(
         kept: keep probabilities, in float16, and log odds.
     """
     blocks = []
-    for rows in _slices(decoder, logits):
+    # a decoder that looks at whole sentences sees all of them at once
+    by_row = isinstance(decoder, Classifier | LabelSetDecoder)
+    n_rows = max(len(logits), 1)
+    size = max(_SLICE_VALUES // logits.shape[1], 1) if by_row else n_rows
+    for start in range(0, n_rows, size):
+        rows = slice(start, start + size)
         log_p = decoder.log_probabilities(logits[rows], offsets)
         if log_p is None:
             return None
@@ -165,21 +169,13 @@ def assess(
         else:
             guessed = log_p.argmax(1) if predicted is None else predicted[rows]
             scores = _score(log_p, guessed, targets[rows])
-        held = keep_probabilities(log_p) if kept else None
-        if held is None:
-            blocks.append(Block(scores))
-        else:
+        if kept:
+            held = keep_probabilities(log_p)
             classes = None if held.classes is None else held.classes.int()
             blocks.append(Block(scores, held.values.half(), classes, held.odds))
+        else:
+            blocks.append(Block(scores))
     return _join(blocks)
-
-
-def _slices(decoder: Decoder, logits: Logits) -> Iterator[slice]:
-    """Yield the rows in slices; those of a decoder that looks at whole sentences as one."""
-    by_row = isinstance(decoder, Classifier | LabelSetDecoder)
-    size = max(_SLICE_VALUES // logits.shape[1], 1) if by_row else None
-    for start in range(0, max(len(logits), 1), size or max(len(logits), 1)):
-        yield slice(start, None if size is None else start + size)
 
 
 def _score(
@@ -272,17 +268,24 @@ class ScoredSplit:
             logits[:] = (logits - chosen).astype(np.float32)  # as the decoder itself gives them
         return predictions
 
+    @torch.no_grad()
     def predict(self, members: Sequence[Member]) -> list[np.ndarray]:
         """Return what the metric consumes of each member, as `Assessed` has it."""
         parts: dict[Member, list[Tensor]] = {member: [] for member in members}
         for member, z, inputs in self.visit(members):
-            if self.metric.consumes == "losses":
-                outputs: Tensor = member.probe.row_losses(z, inputs.targets, inputs.offsets)
-            else:
-                outputs = member.probe.predict(z, inputs.offsets)
-            parts[member].append(outputs)
+            parts[member].append(self._outputs(member, z, inputs)[0])
         return [_joined(parts[member]) for member in members]
 
+    def _outputs(self, member: Member, z: HeadInput, inputs: Inputs) -> tuple[Tensor, Logits]:
+        """Return what the metric consumes of a block of rows, and the logits that it is made of."""
+        probe, offsets = member.probe, inputs.offsets
+        if self.metric.consumes == "losses":
+            logits = probe.logits(z)
+            return probe.decoder.row_losses(logits, inputs.targets, offsets), logits
+        logits = probe.evaluated(z)
+        return probe.decoder.predict(logits, offsets), logits
+
+    @torch.no_grad()
     def assess(self, members: Sequence[Member], *, keep: bool) -> list[Assessed]:
         """Return what `predict` does of each member, and what its probabilities say.
 
@@ -294,9 +297,16 @@ class ScoredSplit:
         """
         parts: dict[Member, list[Tensor]] = {member: [] for member in members}
         blocks: dict[Member, list[Block]] = {member: [] for member in members}
+        of_losses = self.metric.consumes == "losses"
+        unsaid = self.metric.consumes == "values" or (of_losses and len(self.view.labels))
         for member, z, inputs in self.visit(members):
-            predicted, block = self._assess_block(member, z, inputs, keep=keep)
-            parts[member].append(predicted)
+            outputs, logits = self._outputs(member, z, inputs)
+            parts[member].append(outputs)
+            if unsaid:
+                continue
+            predicted = None if of_losses else outputs
+            decoder, gold = member.probe.decoder, inputs.targets
+            block = assess(decoder, logits, gold, inputs.offsets, predicted=predicted, kept=keep)
             blocks[member] += [] if block is None else [block]
         return [
             Assessed(
@@ -305,25 +315,6 @@ class ScoredSplit:
             )
             for member in members
         ]
-
-    @torch.no_grad()
-    def _assess_block(
-        self, member: Member, z: HeadInput, inputs: Inputs, *, keep: bool
-    ) -> tuple[Tensor, Block | None]:
-        probe, targets, offsets = member.probe, inputs.targets, inputs.offsets
-        decoder = probe.decoder
-        if self.metric.consumes != "losses":
-            logits = probe.evaluated(z)
-            predicted = decoder.predict(logits, offsets)
-            if self.metric.consumes == "values":
-                return predicted, None
-            block = assess(decoder, logits, targets, offsets, predicted=predicted, kept=keep)
-            return predicted, block
-        logits = probe.logits(z)
-        losses = decoder.row_losses(logits, targets, offsets)
-        if len(self.view.labels):
-            return losses, None
-        return losses, assess(decoder, logits, targets, offsets, predicted=None, kept=keep)
 
     def scores(self, assessed: Assessed) -> dict[str, float]:
         """Return loss, calibration error, Brier score and ranks, as far as they are defined."""
@@ -344,15 +335,6 @@ class ScoredSplit:
                 scores |= ranking(self.scorer.gold).score(ranked)
         return scores
 
-    def alarm_threshold(self, assessed: Assessed) -> float | None:
-        """Return the log odds above which this split gives alarms; None of other classes than two.
-
-        Args:
-            assessed: what a member says of the split.
-        """
-        odds = self._odds(assessed)
-        return None if odds is None else alarm_threshold(*odds)
-
     def alarm_shares(self, assessed: Assessed, threshold: float) -> dict[str, float]:
         """Return the shares of rows of the second and of the first class above a threshold.
 
@@ -363,16 +345,19 @@ class ScoredSplit:
         Returns:
             ``alarm-recall`` and ``alarm-fpr``; nothing where a class has no row.
         """
-        found = self._odds(assessed)
+        found = self.odds_of_second(assessed)
         if found is None or not 0 < found[0].sum() < len(found[0]):
             return {}
         has, above = found[0], found[1] > threshold
         return {"alarm-recall": float(above[has].mean()), "alarm-fpr": float(above[~has].mean())}
 
-    def _odds(
+    def odds_of_second(
         self, assessed: Assessed
     ) -> tuple[Bool[np.ndarray, " rows"], Float64[np.ndarray, " rows"]] | None:
-        """Return which rows are of the second of two classes, and their log odds of it."""
+        """Return which rows are of the second of two classes, and their log odds of it.
+
+        None of other classes than two.
+        """
         rows, gold = assessed.probabilities, self.scorer.gold
         if rows is None or rows.odds is None or self.metric.consumes != "classes":
             return None

@@ -62,7 +62,8 @@ class TokenLayout:
             )
         self._rows = rows
         sources = row_sources(encoded_of(examples), rows.array.spec.name, entry.manifest.pooling)
-        sources = sources.take(_ordinals(rows))
+        per_text = ARRAYS[rows.array.spec.name].per == "text"
+        sources = sources.take(rows.positions if per_text else rows.word_numbers)
         windows = window_lengths(examples)
         tokens = bounds_of(windows.values)
         text_start = tokens[windows.bounds[rows.positions]]
@@ -158,12 +159,6 @@ def _needed_windows(
     np.minimum.at(first, owner, window)
     np.maximum.at(stop, owner, window + 1)
     return first, stop
-
-
-def _ordinals(view: FeatureView) -> Int64[np.ndarray, " rows"]:
-    """Return the place of each row of a view among all rows of its entry."""
-    of_texts = ARRAYS[view.array.spec.name].per == "text"
-    return view.positions if of_texts else view.word_numbers
 
 
 Step = Int64[np.ndarray, " _"]

@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.optim.adam import adam
 
 from probekit.base.tensors import Stopwatch
-from probekit.probe.decoders.contract import IGNORED, Fused, dropout_mask
+from probekit.probe.decoders.contract import IGNORED, dropout_mask
 from probekit.probe.decoders.linear import LinearDecoder
 from probekit.probe.fitters import FITTERS, Fitter
 from probekit.train.member import Member, Probe, count_parameters
@@ -198,9 +198,10 @@ class LinearProbes:
             return
         z = [inputs.of(member.normalization, member.spec.layers) for member, _ in probes]
         with self._stopwatch.running():
-            hidden = self._dropped(
-                [member.probe.head(rows) for (member, _), rows in zip(probes, z, strict=True)]
-            )
+            hidden = [member.probe.head(rows) for (member, _), rows in zip(probes, z, strict=True)]
+            if rate := probes[0][1].dropout:  # all of them share its mask
+                keep = dropout_mask(hidden[0], rate, self._dropout)
+                hidden = [h * keep for h in hidden]
             logits = [
                 functional.linear(h, layer.weight, layer.bias)
                 for (_, layer), h in zip(probes, hidden, strict=True)
@@ -212,13 +213,6 @@ class LinearProbes:
             self.optimizer.step(remaining=remaining)
             for (member, _), loss in zip(probes, losses, strict=True):
                 member.count(loss)
-
-    def _dropped(self, hidden: Sequence[Fused]) -> Sequence[Fused]:
-        """Return what every probe sees after the dropout that all of them share."""
-        if (rate := self._probes[0][1].dropout) == 0:
-            return hidden
-        keep = dropout_mask(hidden[0], rate, self._dropout)
-        return [h * keep for h in hidden]
 
 
 def losses_and_gradients(

@@ -167,6 +167,7 @@ class Stream:
         )
         # Heads that read rows and heads that read subwords have batches, and times, of their own.
         self._orders: list[Iterator[Step]] = []
+        self._steppers: list[Stepper] = []
         self._parts: list[tuple[Generator[Inputs, None, None], Stopwatch, list[Stepper]]] = []
         for reads, source in sources.items():
             readers = [member for member in self.members if member.spec.head.reads == reads]
@@ -176,7 +177,9 @@ class Stream:
             lengths, size = spec.train.stored_lengths, spec.batch_size
             order = batches(lengths, seed=spec.seed, epochs=spec.epochs, batch_size=size)
             self._orders.append(order)
-            self._parts.append((source.batches(order, memory=ahead), reading, steps_of(readers)))
+            steppers = steps_of(readers)
+            self._steppers += steppers
+            self._parts.append((source.batches(order, memory=ahead), reading, steppers))
         self.points = spec.points
         self.step, self.scored_at = 0, -1
 
@@ -215,9 +218,7 @@ class Stream:
             "step": self.step,
             "scored_at": self.scored_at,
             "members": [member.state() for member in self.members],
-            "optimizers": [
-                stepper.optimizer.state() for *_, steppers in self._parts for stepper in steppers
-            ],
+            "optimizers": [stepper.optimizer.state() for stepper in self._steppers],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -227,8 +228,7 @@ class Stream:
             next(islice(order, self.step, self.step), None)  # past the batches that are done
         for member, saved in zip(self.members, state["members"], strict=True):
             member.restore(saved)
-        steppers = [stepper for *_, steppers in self._parts for stepper in steppers]
-        for stepper, saved in zip(steppers, state["optimizers"], strict=True):
+        for stepper, saved in zip(self._steppers, state["optimizers"], strict=True):
             stepper.optimizer.restore(saved)
 
     def close(self) -> None:

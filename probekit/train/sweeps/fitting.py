@@ -26,7 +26,7 @@ from probekit.probe.model_parts import WEIGHTS
 from probekit.results import Record
 from probekit.train.option_groups import TUNING_EPOCHS, Descent, Steps
 from probekit.train.sweeps.run_options import Start
-from probekit.train.sweeps.run_views import open_saved
+from probekit.train.sweeps.run_views import Probed, open_saved
 from probekit.train.sweeps.specs import TrainSpec, grouped
 
 logger = logging.getLogger(__name__)
@@ -42,22 +42,18 @@ HIDDEN_RATE = 3e-3
 """Most that a decoder is trained at by default if its loss is not convex: it has hidden layers."""
 
 
-def settle_fit(
-    spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, *, values: int, splits: Splits
-) -> TrainSpec:
+def settle_fit(spec: TrainSpec, probed: Probed) -> TrainSpec:
     """Return the spec with its fitter, what it selects by, and the options of that fitter alone.
 
     Args:
         spec: as the user gave it.
-        head: its head.
-        decoder: its decoder.
-        values: rows x layers x width that it reads.
-        splits: the features.
+        probed: what it reads, and what reads it.
 
     Raises:
         OptionError: the fitter does not suit the head or the decoder, or nothing can be selected.
     """
-    fit = spec.fit if spec.fit != "auto" else choose_fit(spec, head, decoder, values)
+    head, decoder = probed.head, probed.decoder
+    fit = spec.fit if spec.fit != "auto" else choose_fit(spec, probed)
     solves, frozen = FITTERS[fit].solves, spec.freeze_fusion
     if reason := FITTERS[fit].unsuited(head, decoder, frozen=frozen):
         solvable = not FITTERS["lbfgs"].unsuited(head, decoder, frozen=frozen)
@@ -69,7 +65,7 @@ def settle_fit(
             f"--fit {fit} solves from scratch and would ignore --start {spec.of(Start).typed}: "
             f"give --fit adam, or --start frozen-fusion:{folder}."
         )
-    select = _selection(spec, splits, solves=solves)
+    select = _selection(spec, probed.splits, solves=solves)
     if spec.normalize is None:
         normalize = "none"
         if folder := spec.fusion_from or spec.init_from:
@@ -94,9 +90,9 @@ def _moves_on(spec: TrainSpec) -> bool:
     return spec.init_from is not None or moving
 
 
-def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: int) -> str:
+def choose_fit(spec: TrainSpec, probed: Probed) -> str:
     """Return what ``auto`` is: a solver where the problem is smooth and small, else ``adam``."""
-    solver = solver_of(head, decoder, frozen=spec.freeze_fusion)
+    solver, values = solver_of(probed, frozen=spec.freeze_fusion), probed.n_values
     if solver is None or spec.untrained or _moves_on(spec) or spec.as_published or spec.tunes:
         return "adam"
     if spec.descending:
@@ -113,7 +109,7 @@ def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: in
             logger,
             "%s reads %.1e values (rows x layers x width), more than %.0e: fitted by adam. Give "
             "--fit %s to solve it anyway.",
-            head.name,
+            probed.head.name,
             values,
             MOST_SOLVED,
             solver,
@@ -122,8 +118,9 @@ def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: in
     return solver
 
 
-def solver_of(head: HeadSpec, decoder: DecoderSpec, *, frozen: bool = False) -> str | None:
-    """Return the solver of a head, perhaps frozen, with a decoder; None where none suits."""
+def solver_of(probed: Probed, *, frozen: bool = False) -> str | None:
+    """Return the solver of a head, perhaps frozen, with its decoder; None where none suits."""
+    head, decoder = probed.head, probed.decoder
     solvers = ("ridge", "lbfgs") if decoder.objective == "squares" else ("lbfgs",)
     suited = (name for name in solvers if not FITTERS[name].unsuited(head, decoder, frozen=frozen))
     return next(suited, None)

@@ -20,7 +20,7 @@ from probekit.features import Splits, choose_array, missing_array, settled_array
 from probekit.features.point_rows import read_array
 from probekit.features.sentence_groups import say_sizes
 from probekit.metrics import METRICS
-from probekit.probe.decoders import DECODERS, DecoderSpec, check_decodes
+from probekit.probe.decoders import DECODERS, check_decodes
 from probekit.probe.decoders.linear import Linear
 from probekit.probe.fitters import FITTERS, solves
 from probekit.probe.heads import HEADS
@@ -29,7 +29,6 @@ from probekit.probe.heads.over_tokens import OverTokens, check_reads_rows
 from probekit.probe.model_parts import KeptBackbone
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.probe.token_heads import TOKEN_HEADS
-from probekit.probe.token_heads.contract import TokenHeadSpec
 from probekit.results.summaries.wording import layer_text, layers_text
 from probekit.store.json_types import read_object
 from probekit.train.member import MemberSpec, count_parameters
@@ -39,6 +38,7 @@ from probekit.train.solving.solved_stream import SOLVER_STEPS
 from probekit.train.sweeps.fitting import settle_fit, solver_of
 from probekit.train.sweeps.run_options import Data, Origin, Sample, Start, Tuning
 from probekit.train.sweeps.run_views import (
+    Probed,
     SavedStart,
     count_units,
     fitted_and_judging,
@@ -141,12 +141,11 @@ def resolve(
     head, token_head = _bound_head(spec, splits, config), splits.token_head
     layers = choose_layers(spec, head, manifest.n_blocks)
     drawn = sample(spec, splits) if drawn is None else drawn
-    n_rows = splits.n_rows("train") * len(drawn) / len(splits.drawable)
-    n_values = math.ceil(n_rows * len(layers) * splits.dim)
     named = spec.decoder or default_decoder(head, splits, as_published=spec.as_published)
     decoder = parse("decoder", named, DECODERS)
     check_decodes(decoder.name, splits.kind)
-    settled = settle_fit(spec, head, decoder, values=n_values, splits=splits)
+    probed = Probed(splits=splits, head=head, decoder=decoder, layers=layers, drawn=drawn)
+    settled = settle_fit(spec, probed)
     # Of an encoder's text the papers read the first token, and so does BERT's pooler: BERT on SST-2
     # reads the mean of all tokens, under a protocol or with a pooler cls; GPT-2 the last token; on
     # CoNLL both read words, and there is nothing to choose.
@@ -159,14 +158,14 @@ def resolve(
     else:
         array, pooling = settled_array(splits.kind, None, token_head, splits.point), None
     filled = replace(settled, label=splits.column, decoder=named, pooling=pooling)
-    filled = _check_draw(spec, filled, splits, drawn)
+    filled = _check_draw(spec, filled, probed)
     if filled.group is not None:
         say_sizes(splits.example_groups("train"), filled.group)
     if spec.method is None:  # else the model makes the layers that are read
-        _check_stored(layers, head, splits, "tokens" if head.reads == "tokens" else array)
-    solving = _solving(spec, filled, head, decoder, splits, drawn)
+        _check_stored(probed, "tokens" if head.reads == "tokens" else array)
+    solving = _solving(spec, filled, probed)
     if solving is None:
-        start = open_start(filled, head, decoder, layers, splits)
+        start = open_start(filled, probed)
     else:
         start = SavedStart(name=SOLVED, fingerprint=solving.options.key)
         filled = replace(filled, start=SOLVED, normalize=solving.spec.normalize)
@@ -182,11 +181,10 @@ def resolve(
         numerics=FITTERS[filled.fit].numerics_of(head, frozen=filled.freeze_fusion),
         start=start.fingerprint,
         groups=splits.cut_fingerprint if filled.group or filled.drop_duplicates else None,
-        plugins=_used_plugins(filled, head, splits.token_head, decoder, splits.metric),
+        plugins=_used_plugins(filled, probed),
         dropout=_dropout(filled, config),
     )
-    planned = _planned(options, head, decoder, start, splits, drawn, n_values)
-    return replace(planned, solving=solving)
+    return _planned(options, start, solving, probed)
 
 
 def _check_labels(spec: TrainSpec, splits: Splits) -> None:
@@ -213,14 +211,7 @@ def _check_labels(spec: TrainSpec, splits: Splits) -> None:
         )
 
 
-def _solving(
-    spec: TrainSpec,
-    filled: TrainSpec,
-    head: HeadSpec,
-    decoder: DecoderSpec,
-    splits: Splits,
-    drawn: Int64[np.ndarray, " drawn"],
-) -> Run | None:
+def _solving(spec: TrainSpec, filled: TrainSpec, probed: Probed) -> Run | None:
     """Return the run from the cache that solves where another one starts; None of other starts.
 
     A split that chooses the other's checkpoint chooses its strength of L2. Where a share of the
@@ -229,10 +220,7 @@ def _solving(
     Args:
         spec: the run that starts there, as the user gave it.
         filled: the same, filled in.
-        head: its head.
-        decoder: its decoder.
-        splits: the features.
-        drawn: the train sentences that it sees.
+        probed: what it reads, and what reads it.
 
     Raises:
         OptionError: a solved start was asked for, and nothing can be solved.
@@ -240,8 +228,8 @@ def _solving(
     if spec.start != SOLVED:
         return None
     try:
-        if (solver := solver_of(head, decoder)) is None:
-            reason = FITTERS["lbfgs"].unsuited(head, decoder, frozen=False)
+        if (solver := solver_of(probed)) is None:
+            reason = FITTERS["lbfgs"].unsuited(probed.head, probed.decoder, frozen=False)
             raise OptionError(
                 f"{reason}, so it cannot be solved. Choose another head or decoder, see `probekit "
                 "heads`."
@@ -254,7 +242,8 @@ def _solving(
         by_split = filled.selection is not None and filled.selection.by_split
         usual["select"] = "dev" if by_split else None
         cached = replace(filled, **usual, fit=solver, normalize=spec.normalize)
-        return resolve(cached, splits, fitted_and_judging(filled, splits, drawn)[0])
+        fitted, _ = fitted_and_judging(filled, probed.splits, probed.drawn)
+        return resolve(cached, probed.splits, fitted)
     except (DataError, OptionError) as error:
         raise OptionError(f"--start {SOLVED}: {error} Or give --start {RANDOM}.") from None
 
@@ -280,20 +269,15 @@ def typed_config(model: str) -> dict[str, Any] | None:
 
 
 def _planned(
-    options: ResolvedOptions,
-    head: HeadSpec,
-    decoder: DecoderSpec,
-    start: SavedStart,
-    splits: Splits,
-    drawn: Int64[np.ndarray, " drawn"],
-    n_values: int,
+    options: ResolvedOptions, start: SavedStart, solving: Run | None, probed: Probed
 ) -> Run:
     """Return a run of settled options, with its member and what planning needs to know of it."""
-    spec, backbone = options.spec, splits.entries["train"].backbone
+    spec, splits, head = options.spec, probed.splits, probed.head
+    backbone = splits.entries["train"].backbone
     assert spec.normalize is not None and spec.decoder is not None
     member = MemberSpec(
         head=head,
-        decoder=decoder.bind(backbone),
+        decoder=probed.decoder.bind(backbone),
         layers=options.layers,
         normalize=spec.normalize,
         fitter=spec.fit,
@@ -309,18 +293,17 @@ def _planned(
     return Run(
         options=options,
         member=member,
-        n_sentences=len(fitted_and_judging(spec, splits, drawn)[0]),
+        n_sentences=len(fitted_and_judging(spec, splits, probed.drawn)[0]),
         n_params=n_head + count_decoder(spec.decoder, backbone, empty.width, splits.n_outputs),
         linear=isinstance(member.decoder, Linear) and (member.freeze_head or n_head == 0),
-        n_values=n_values,
+        n_values=probed.n_values,
         init=start.name,
         classes=splits.label_map.names,
+        solving=solving,
     )
 
 
-def _check_draw(
-    spec: TrainSpec, filled: TrainSpec, splits: Splits, drawn: Int64[np.ndarray, " drawn"]
-) -> TrainSpec:
+def _check_draw(spec: TrainSpec, filled: TrainSpec, probed: Probed) -> TrainSpec:
     """Return the spec with what chooses, as far as the drawn examples allow.
 
     Folds are fewer if none were asked for.
@@ -329,7 +312,7 @@ def _check_draw(
         OptionError: a solver would have one class, or no class has an example for every fold; or
             there are fewer groups than folds.
     """
-    select = filled.selection
+    splits, drawn, select = probed.splits, probed.drawn, filled.selection
     if not solves(filled.fit):
         return filled
     units = count_units(splits, "train", drawn)
@@ -404,12 +387,14 @@ def _bound_head(spec: TrainSpec, splits: Splits, config: Mapping[str, Any]) -> H
     return head
 
 
-def _check_stored(layers: tuple[int, ...], head: HeadSpec, splits: Splits, array: str) -> None:
+def _check_stored(probed: Probed, array: str) -> None:
+    """Refuse to read an array, or layers of it, that an entry does not hold."""
+    splits, head = probed.splits, probed.head
     for entry in (splits.entries[split] for split in splits.labels):
         if array not in entry.arrays:
             raise DataError(f"head {head.name} reads {array!r}: {missing_array(entry, array)}")
         stored = read_array(entry, array, splits.point).layers
-        absent = sorted(set(layers) - set(stored))
+        absent = sorted(set(probed.layers) - set(stored))
         if absent:
             layers_option = " (--layers 0:)" if array == TOKENS else ""
             remedy = f"Extract with all layers{layers_option}, or choose others with --layers."
@@ -437,20 +422,15 @@ def count_decoder(name: str, backbone: Path, width: int, n_outputs: int) -> int:
     return count_parameters(decoder.build(width, n_outputs, torch.Generator()))
 
 
-def _used_plugins(
-    spec: TrainSpec,
-    head: HeadSpec,
-    token_head: TokenHeadSpec | None,
-    decoder: DecoderSpec,
-    metric: str,
-) -> dict[str, dict[str, str]]:
+def _used_plugins(spec: TrainSpec, probed: Probed) -> dict[str, dict[str, str]]:
     """Return the origin of each plug-in that is not probekit's own, by kind."""
+    token_head = probed.splits.token_head
     origins: dict[str, PluginOrigin | None] = {
-        "head": HEADS.origin(head.name),
+        "head": HEADS.origin(probed.head.name),
         "token_head": None if token_head is None else TOKEN_HEADS.origin(token_head.name),
-        "decoder": DECODERS.origin(decoder.name),
+        "decoder": DECODERS.origin(probed.decoder.name),
         "normalization": NORMALIZATIONS.origin(spec.normalize or "none"),
         "fitter": FITTERS.origin(spec.fit),
-        "metric": METRICS.origin(metric),
+        "metric": METRICS.origin(probed.splits.metric),
     }
     return {kind: origin.to_json() for kind, origin in origins.items() if origin is not None}

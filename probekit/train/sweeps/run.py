@@ -11,7 +11,7 @@ from torch import nn
 
 from probekit.base.machine import pick_device
 from probekit.base.registry import PathName, choose, text_of, typed_name
-from probekit.engines import Engine, engine_of, runs_here
+from probekit.engines import Engine, check_workers, engine_of, runs_here
 from probekit.errors import OptionError, PluginError
 from probekit.features import Location
 from probekit.probe.heads import HEADS, register_head
@@ -174,8 +174,7 @@ def sweep(
         raise OptionError(
             "--trust-remote-code: no run of this plan runs a model (--method). Leave it out."
         )
-    if workers < 1:
-        raise OptionError(f"--workers must be at least 1; found {workers}.")
+    check_workers(workers)
     here = runs_here(engine)
     device = pick_device(device) if here else device  # which others have is theirs to say
     if memory is None:

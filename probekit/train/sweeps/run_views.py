@@ -1,6 +1,7 @@
 """What a run reads: its splits, its rows, and the saved head that it starts from."""
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -194,21 +195,38 @@ class SavedStart:
     state: Mapping[str, Tensor] | None = field(default=None, repr=False)
 
 
-def open_start(
-    spec: TrainSpec,
-    head: HeadSpec,
-    decoder: DecoderSpec,
-    layers: tuple[int, ...],
-    splits: Splits,
-) -> SavedStart:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Probed:
+    """The data that the options of a run are settled against, and what probes it.
+
+    Attributes:
+        splits: the features.
+        head: the head, bound to the backbone.
+        decoder: its decoder.
+        layers: layers that the head reads, ascending.
+        drawn: the train sentences that the run sees, as positions.
+    """
+
+    splits: Splits
+    head: HeadSpec
+    decoder: DecoderSpec
+    layers: tuple[int, ...]
+    drawn: Int64[np.ndarray, " drawn"]
+
+    @property
+    def n_values(self) -> int:
+        """Rows x layers x width that are fitted on."""
+        share = len(self.drawn) / len(self.splits.drawable)
+        n_rows = self.splits.n_rows("train") * share
+        return math.ceil(n_rows * len(self.layers) * self.splits.dim)
+
+
+def open_start(spec: TrainSpec, probed: Probed) -> SavedStart:
     """Read the saved head that a run starts from, if it names one.
 
     Args:
         spec: with ``fusion_from`` or ``init_from``, its defaults filled in.
-        head: the run's head, which must be the saved one's.
-        decoder: its decoder, which must be the saved one's under ``init_from``.
-        layers: layers that it reads.
-        splits: the features.
+        probed: its head must be the saved one's, and under ``init_from`` its decoder.
 
     Raises:
         MissingFileError: no saved head lies there.
@@ -222,9 +240,10 @@ def open_start(
     folder = spec.fusion_from or spec.init_from
     if folder is None:
         return SavedStart()
+    splits = probed.splits
     saved, tensors, fingerprint = open_saved(folder)
     option = f"--start {spec.of(Start).typed}"
-    for part, (before, wanted) in _compared(spec, saved, head, decoder, layers, splits).items():
+    for part, (before, wanted) in _compared(spec, saved, probed).items():
         if before != wanted:
             raise OptionError(
                 f"{option}: saved with {part} {_typed(before)}, but this run has "
@@ -257,14 +276,10 @@ def open_start(
 
 
 def _compared(
-    spec: TrainSpec,
-    saved: SavedHead,
-    head: HeadSpec,
-    decoder: DecoderSpec,
-    layers: tuple[int, ...],
-    splits: Splits,
+    spec: TrainSpec, saved: SavedHead, probed: Probed
 ) -> dict[str, tuple[object, object]]:
     """Return what a saved head has, and what a run has that starts from it, by part."""
+    splits, head = probed.splits, probed.head
     before, after = (one.get("config") or {} for one in (saved.head, head.to_json()))
     names = differing_entries(before, after)
     token_head = splits.token_head
@@ -274,7 +289,7 @@ def _compared(
         "backbone configuration": ({n: before[n] for n in names}, {n: after[n] for n in names}),
         "width of the states": (saved.features.dim, splits.dim),
         "blocks of the backbone": (saved.features.n_blocks, splits.manifest.n_blocks),
-        "layers": (list(saved.layers), list(layers)),
+        "layers": (list(saved.layers), list(probed.layers)),
         "normalization": (saved.normalization["name"], spec.normalize),
         "token head": (
             saved.features.token_head or saved.head.get("token_head"),
@@ -285,7 +300,7 @@ def _compared(
         array = settled_array(splits.kind, spec.pooling, token_head, splits.point)
         compared["rows"] = (saved.features.array, array)
         compared["attention head"] = (saved.features.attention_head, splits.point.attention_head)
-        compared["decoder"] = (saved.decoder, decoder.to_json())
+        compared["decoder"] = (saved.decoder, probed.decoder.to_json())
     return compared
 
 

@@ -29,7 +29,7 @@ from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run_views import open_splits
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.sweeping import Sweeping, check_ablation
-from probekit.train.sweeps.worker import GroupJob, fit_runs, open_method
+from probekit.train.sweeps.worker import GroupJob, fit_runs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -269,7 +269,7 @@ def fit(
         raise OptionError("fit takes a TrainSpec, or head=, task=, model= and options=; not both.")
     splits = open_splits(spec, location)
     run = resolve(spec, splits)
-    outputs = Outputs(save=None if save is None else Path(save)).of_runs([run])
+    outputs = Outputs(save=None if save is None else Path(save), ablate=ablate).of_runs([run])
     in_memory = None
     if model is not None or tokenizer is not None:
         if spec.method is None:
@@ -280,16 +280,14 @@ def fit(
         from probekit.backbone import GivenModel  # with transformers
 
         in_memory = GivenModel.of(model, tokenizer, spec.model)
-    live = open_method([run], splits, device, in_memory, trust_remote_code=trust_remote_code)
     ((_, result),) = fit_runs(
         [run],
         splits,
-        live=live,
+        outputs,
         device=device,
         memory=memory,
         predictions=True,
-        ablate=ablate,
-        report=lambda news: None,
+        given=in_memory,
+        trust_remote_code=trust_remote_code,
     )
-    outputs.write(run, result, splits, live)
     return result

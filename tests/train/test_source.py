@@ -12,15 +12,13 @@ from torch.testing import assert_close
 from probekit.base.numbers import block_bounds
 from probekit.errors import DataError
 from probekit.features import Location, open_features
-from probekit.probe.decoders import DECODERS
-from probekit.probe.heads import HEADS
 from probekit.store.codec import TORCH_DTYPES
 from probekit.train.source import Source, TokenLayout, block_rows, select
 from probekit.train.stream import Residency, batches, resident_bytes
 from tests.planted import DIM, MODEL, TASK, plant
 from tests.planted_texts import plant_all_texts, plant_texts
 from tests.train import grouped
-from tests.train.grouped import member_spec, opened, same, splits_in, stream_spec
+from tests.train.grouped import opened, same, splits_in, stream_spec
 
 CPU = torch.device("cpu")
 
@@ -146,7 +144,7 @@ def test_rows_stay_in_memory_while_there_is_room(view):
 def test_memory_goes_to_what_is_read_most_often(view, epochs, held):
     """Dev is read at each of five evaluations, train once per epoch of each stream."""
     dev = view.take(np.arange(20))
-    head = member_spec(head=HEADS["mean"](), decoder=DECODERS["linear"](), layers=(0, 2), lr=1e-3)
+    head = grouped.member("mean", layers=(0, 2), lr=1e-3)
     specs = [stream_spec(train=view, seed=0, epochs=n, evals=5, members=(head,)) for n in epochs]
     residency = Residency(resident_bytes(view, 2)[0], CPU)
     scored, trained = residency.share(dev, specs)

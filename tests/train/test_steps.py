@@ -12,8 +12,7 @@ from probekit.base.numbers import torch_generator
 from probekit.base.tensors import Stopwatch
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.probe.normalization import normalization_from_json
-from probekit.train.member import Member, Probe
+from probekit.train.member import Probe
 from probekit.train.option_groups import Descent
 from probekit.train.source import Source
 from probekit.train.steps import (
@@ -27,7 +26,7 @@ from probekit.train.steps import (
 from probekit.train.stream import batches
 from tests.planted import DIM, LAYERS, NAMES
 from tests.train import grouped
-from tests.train.grouped import fit, member, splits_in, stream
+from tests.train.grouped import built, fit, member, splits_in, stream
 
 MIXING = 1e-2
 RATES = {"lr": 3e-2, "rates": (("mixing", MIXING),), "weight_decay": 0.1}
@@ -137,12 +136,6 @@ def fit_each(splits, *members, **options):
 
 def each_depth(**options):
     return [spec(layers=(n,), **options) for n in LAYERS]
-
-
-def built(splits, one):
-    view = splits.view("train", valid_only=True)
-    none = normalization_from_json({"name": "none"}, one.layers, DIM)
-    return Member(one, none, seed=0, train=view, device=torch.device("cpu"))
 
 
 @pytest.mark.parametrize("classes", [2, 9])

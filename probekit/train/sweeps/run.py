@@ -78,12 +78,11 @@ def head_text(head: GivenHead) -> str:
             f"head: found an instance of {type(head).__name__}; give its class, or a function "
             "that makes one, because every choice of layers and every seed needs a new head."
         )
-    if isinstance(head, HeadSpec):
-        _know(head.name, type(head))
-        return text_of(head, HEADS)
-    if isinstance(head, type) and issubclass(head, HeadSpec):
-        _know(head.name, head)
-        return head.name
+    kind = head if isinstance(head, type) else type(head)
+    if issubclass(kind, HeadSpec):
+        if kind.name not in HEADS or HEADS[kind.name] is not kind:
+            register_head(kind.name, kind)
+        return text_of(head, HEADS) if isinstance(head, HeadSpec) else kind.name
     name = head.__name__ if isinstance(head, type) or hasattr(head, "__name__") else ""
     if not name.isidentifier():
         raise PluginError(
@@ -92,12 +91,6 @@ def head_text(head: GivenHead) -> str:
         )
     register_head(name, cast(ModuleFactory, head))
     return name
-
-
-def _know(name: str, head: type[HeadSpec]) -> None:
-    """Register a spec's class unless it is the one of that name."""
-    if name not in HEADS or HEADS[name] is not head:
-        register_head(name, head)
 
 
 def sweep(

@@ -1,8 +1,8 @@
 """Engines: run a list of independent jobs, here, on several workers, or on a cluster."""
 
 from probekit.base.registry import choose, parse
-from probekit.engines.contract import Engine, Job, Report, check_workers
-from probekit.engines.local import run_local
+from probekit.engines.contract import Engine, Job, Report
+from probekit.engines.local import check_workers, run_local
 from probekit.engines.ray_engine import RayEngine, run_ray
 
 ENGINES: dict[str, Engine] = {"local": run_local, "ray": run_ray}

@@ -24,8 +24,8 @@ from typing import Any
 
 from probekit.base.machine import STOP, usable_cores
 from probekit.base.plugins import pickled_plugins
-from probekit.engines.contract import Job, Report, check_workers, heed_stop, pass_on, run_job
-from probekit.errors import EngineError
+from probekit.engines.contract import Job, Report, heed_stop, pass_on, run_job
+from probekit.errors import EngineError, OptionError
 
 _POLL_SECONDS = 0.2
 
@@ -34,6 +34,16 @@ _GRACE_SECONDS = 120.0
 
 _news: Any = None
 """In a worker: the queue that takes what is reported and logged."""
+
+
+def check_workers(workers: int) -> None:
+    """Refuse to run on no worker.
+
+    Raises:
+        OptionError: there is less than one.
+    """
+    if workers < 1:
+        raise OptionError(f"--workers must be at least 1; found {workers}.")
 
 
 def run_local(
@@ -78,8 +88,12 @@ def _run_spawned(
         left = set(futures)
         try:
             for future in _as_completed(left, news, report):
-                for result in _results(future, pool, processes):
-                    yield futures[future], result
+                try:
+                    results = future.result()
+                except BrokenProcessPool:
+                    pool.shutdown()  # ends the other workers as well
+                    raise EngineError(_cause_of_death(processes)) from None
+                yield from ((futures[future], result) for result in results)
         except KeyboardInterrupt:
             for process in processes:  # what is finished is wanted; those that start end at once
                 if process.pid is not None and process.is_alive():
@@ -96,16 +110,6 @@ def _run_spawned(
         pool.shutdown(cancel_futures=True)
         _drain(news, report)
         news.close()
-
-
-def _results(
-    future: Future[list[Any]], pool: ProcessPoolExecutor, processes: Sequence[BaseProcess]
-) -> list[Any]:
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        pool.shutdown()  # ends the other workers as well
-        raise EngineError(_cause_of_death(processes)) from None
 
 
 def _cause_of_death(processes: Sequence[BaseProcess]) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 
 from probekit.base.installation import install_extra
 from probekit.base.machine import usable_cores
-from probekit.engines.contract import Job, Report, check_workers
+from probekit.engines.contract import Job, Report
+from probekit.engines.local import check_workers
 from probekit.errors import EngineError, OptionError, reason_of
 
 logger = logging.getLogger(__name__)

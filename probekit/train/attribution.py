@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float, Float64
@@ -13,8 +13,9 @@ from probekit.metrics import ROW_SCORES
 from probekit.probe.decoders.contract import LabelSetDecoder
 from probekit.probe.heads.contract import FusionHead, HeadInput, LayerWeights
 from probekit.probe.normalization import Normalization
+from probekit.results.record import BY_MEAN
 from probekit.train.member import Member, Probe
-from probekit.train.scoring import ScoredSplit, assess
+from probekit.train.scoring import ScoredSplit, assess, weights_by_class
 from probekit.train.source import Inputs, Source
 
 MeanRows = Mapping[Member, Float[Tensor, "layers dim"]]
@@ -210,32 +211,14 @@ def reduced(
     return values.clamp(min=0).sqrt().unsqueeze(1) * vectors.t()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Attribution:
-    """What the layers of a member count on dev.
-
-    Attributes:
-        weights: weight of each layer, one vector, or one per row where they differ. Those of a sum
-            of learned maps (``concat``) are the shares, or where the decoder is no affine map (an
-            MLP, say) the shares in h itself.
-        initial: mean weight of each layer before anything was trained (of a solved head: at the
-            first of its starts); empty for a head that gives all rows the same weights.
-        shares: share of each layer in the variance of the logits (`Contributions`); empty where the
-            logits are no sum over layers, or do not vary.
-        ablation: loss without each layer less that with all (`Ablation`); None where that was not
-            asked for.
-    """
-
-    weights: LayerWeights
-    initial: Mapping[int, float] = field(default_factory=dict)
-    shares: Mapping[int, float] = field(default_factory=dict)
-    ablation: Mapping[int, float] | None = None
-
-
 def attribute(
     dev: ScoredSplit, members: Sequence[Member], means: MeanRows | None = None
-) -> list[Attribution]:
-    """Return what the layers of members count on dev.
+) -> list[dict[str, Any]]:
+    """Return what the layers of members count on dev, by the names of `FitResult`.
+
+    The weights of a sum of learned maps (``concat``) are the shares, or where the decoder is no
+    affine map (an MLP, say) the shares in h itself. What is not finite is left out: huge values may
+    be finite, and what is computed from them not; the member has diverged then.
 
     Args:
         dev: the rows.
@@ -249,7 +232,7 @@ def attribute(
         readers = [member for member in members if measures[member].need_rows]
         for member, z, inputs in dev.visit(readers):
             measures[member].add(z, inputs)
-        return [measures[member].result() for member in members]
+        return [measures[member].result(dev) for member in members]
 
 
 class _Measures:
@@ -257,6 +240,7 @@ class _Measures:
 
     def __init__(self, member: Member, means: Tensor | None) -> None:
         """Choose the measures."""
+        self._diverged = member.diverged
         self._probe, self._head = member.probe, member.probe.head
         self._logits = self._probe.decoder.logit_weight
         self._fresh = None
@@ -286,8 +270,8 @@ class _Measures:
         if self._ablation is not None and isinstance(z, Tensor):
             self._ablation.add(z, inputs)
 
-    def result(self) -> Attribution:
-        """Return what was measured."""
+    def result(self, dev: ScoredSplit) -> dict[str, Any]:
+        """Return what was measured on all rows of dev."""
         head, initial, shares = self._head, dict[int, float](), dict[int, float]()
         if self._fresh is not None:
             weights = LayerWeights.concatenate(self._weights)
@@ -298,5 +282,15 @@ class _Measures:
             weights = head.layer_weights(None)
         if head.additive and self._logits is not None:  # a single layer has all, whatever the rows
             shares = {head.layers[0]: 1.0} if self._sum is None else self._sum.shares()
-        ablation = None if self._ablation is None else self._ablation.result()
-        return Attribution(weights=weights, initial=initial, shares=shares, ablation=ablation)
+        by_layer, raw = weights.by_layer(), weights.raw_by_layer()
+        finite = all(map(math.isfinite, [*by_layer.values(), *(raw or {}).values()]))
+        return {
+            "weights": by_layer if finite else {},
+            "raw_weights": raw if finite else None,
+            "class_weights": weights_by_class(weights, dev.view) if finite else {},
+            "initial_weights": initial if all(map(math.isfinite, initial.values())) else {},
+            "shares": shares if all(map(math.isfinite, shares.values())) else {},
+            "ablation": {} if self._ablation is None else self._ablation.result(),
+            "ablated": None if self._ablation is None else BY_MEAN,
+            "diverged": self._diverged or not finite,
+        }

@@ -1,6 +1,5 @@
 """What training returns: a frozen value, never a half-trained module."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,9 +12,7 @@ from probekit.base.markup import html_pairs, html_view
 from probekit.features import FeatureView
 from probekit.metrics import alarm_threshold
 from probekit.probe.decoders.contract import LabelSetDecoder
-from probekit.results.record import BY_MEAN
 from probekit.results.summaries.typeset import html_layers
-from probekit.train.attribution import Attribution
 from probekit.train.member import Member, count_parameters
 from probekit.train.sampling import class_counts, type_names
 from probekit.train.scoring import (
@@ -24,7 +21,6 @@ from probekit.train.scoring import (
     RowProbabilities,
     ScoredSplit,
     confusion_of,
-    weights_by_class,
 )
 from probekit.train.stream import StreamSpec
 
@@ -119,7 +115,7 @@ def freeze(
     member: Member,
     stream: StreamSpec,
     dev: ScoredSplit,
-    counted: Attribution,
+    counted: Mapping[str, Any],
     others: Mapping[str, ScoredSplit],
     assessed: Mapping[str, Assessed],
     *,
@@ -131,7 +127,7 @@ def freeze(
         member: trained, and scored on dev.
         stream: what it was trained on.
         dev: the dev split.
-        counted: what its layers count there.
+        counted: what its layers count there, by the names of `FitResult`.
         others: other splits, by name.
         assessed: what it says of dev and of each of them.
         keep: keep what it says.
@@ -175,7 +171,7 @@ def freeze(
         test_score=scores.get("test", {}).get(metric),
         scores={f"{split}/{name}": n for split, of in scores.items() for name, n in of.items()},
         curve=tuple(member.curve),
-        **_layer_measures(member, counted, dev),
+        **counted,
         diagnosis=diagnose(member, stream, dev.view),
         confusion=confusion_of(dev, best.predicted),
         n_params=count_parameters(probe),
@@ -186,29 +182,6 @@ def freeze(
         predictions=predictions if keep else {},
         probabilities=probabilities if keep else {},
     )
-
-
-def _layer_measures(member: Member, counted: Attribution, dev: ScoredSplit) -> dict[str, Any]:
-    """Return what layers count, by the names of `FitResult`; nothing of what is not finite.
-
-    Huge values may be finite, and what is computed from them not: the member has diverged then.
-    """
-    weights, raw_weights = counted.weights.by_layer(), counted.weights.raw_by_layer()
-    finite = all(map(math.isfinite, [*weights.values(), *(raw_weights or {}).values()]))
-    return {
-        "weights": weights if finite else {},
-        "raw_weights": raw_weights if finite else None,
-        "class_weights": weights_by_class(counted.weights, dev.view) if finite else {},
-        "initial_weights": _if_finite(counted.initial),
-        "shares": _if_finite(counted.shares),
-        "ablation": counted.ablation or {},
-        "ablated": None if counted.ablation is None else BY_MEAN,
-        "diverged": member.diverged or not finite,
-    }
-
-
-def _if_finite(measures: Mapping[int, float]) -> Mapping[int, float]:
-    return measures if all(map(math.isfinite, measures.values())) else {}
 
 
 def diagnose(member: Member, stream: StreamSpec, dev: FeatureView) -> dict[str, Any]:

@@ -15,11 +15,6 @@ def installed(monkeypatch):
     monkeypatch.setattr(ray_engine, "find_spec", lambda name: object())
 
 
-def test_engines_of_the_same_options_are_equal(installed):
-    assert RayEngine(address="auto") == RayEngine(address="auto", gpus_per_worker=None)
-    assert RayEngine(address="auto") != RayEngine(address="auto", gpus_per_worker=1)
-
-
 def test_options_that_cannot_be_used(installed):
     with pytest.raises(OptionError, match="Ray's address ray://head:10001: probekit has to run on"):
         RayEngine(address="ray://head:10001")

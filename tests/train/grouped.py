@@ -11,8 +11,9 @@ from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import BackboneFacts
+from probekit.probe.normalization import normalization_from_json
 from probekit.train.fit import fit_group
-from probekit.train.member import MemberSpec
+from probekit.train.member import Member, MemberSpec
 from probekit.train.option_groups import Descent, Steps
 from probekit.train.stream import StreamSpec
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
@@ -51,6 +52,13 @@ def member(head="last", decoder="linear", layers=None, **options):
     chosen = layers or parse_layers(spec.default_layers, 3)
     given = {"head": spec, "decoder": parse("decoder", decoder, DECODERS), "layers": chosen}
     return member_spec(**given | options)
+
+
+def built(splits, spec):
+    """The member of a spec, before its first step."""
+    view = splits.view("train", valid_only=True)
+    none = normalization_from_json({"name": "none"}, spec.layers, DIM)
+    return Member(spec, none, seed=0, train=view, device=torch.device("cpu"))
 
 
 def stream(splits, *members, **options):

@@ -109,8 +109,14 @@ def _predicted(
         content, gold, names = "losses", None if probabilities is None else view.targets, ()
     ids, offsets, texts, positions = view.ids, view.offsets, view.texts, view.positions
     if content == "losses":
-        first = _first_passages(view)
-        ids = tuple(view.text_names[first].tolist())
+        # A text's readings under other masks depend on one another, so a bootstrap must draw them
+        # together: they are joined to its first passage. The passages a#0, a#0, a#1, b#0 with
+        # offsets 0, 2, 3, 7, 9, where texts are read twice, have the names a, a, a, b: the first
+        # ones are 0 and 3, and the offsets of a and b are 0, 7, 9. Where texts are read once, a#0
+        # is a name of its own: a#0, a#1, b#0 with 0, 3, 7, 9.
+        names_of = view.text_names
+        first = np.flatnonzero(np.append(True, names_of[1:] != names_of[:-1]))
+        ids = tuple(names_of[first].tolist())
         offsets = np.append(view.offsets[first], view.offsets[-1])
         texts = [texts[passage] for passage in first]
         positions = positions[first]
@@ -130,18 +136,6 @@ def _predicted(
         row_scores=None if said is None else said.scores,
         odds=odds,
     )
-
-
-def _first_passages(view: FeatureView) -> np.ndarray:
-    """Return the place of each text's first passage, its readings under other masks joined.
-
-    They depend on one another, so a bootstrap must draw them together.
-    """
-    # The passages a#0, a#0, a#1, b#0 with offsets 0, 2, 3, 7, 9, where texts are read twice: the
-    # names are a, a, a, b, the first passages 0 and 3, so the offsets of a and b are 0, 7, 9. Where
-    # they are read once, a#0 is a name of its own: a#0, a#1, b#0 with 0, 3, 7, 9.
-    names = view.text_names
-    return np.flatnonzero(np.append(True, names[1:] != names[:-1]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,10 +253,6 @@ def model_found(info: Mapping[str, Any], spec: TrainSpec) -> dict[str, Any]:
     return {**info, "name": spec.model} if there else dict(info)
 
 
-_REBUILT = ("head", "decoder", "normalization")
-"""What a saved head is made of."""
-
-
 def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
     """Return what is known of a trained head besides its tensors."""
     options, manifest, token_head = run.options, splits.manifest, splits.token_head
@@ -308,7 +298,9 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
         if run.spec.tuning is not None and result.n_backbone_params
         else None,
         read=manifest.read or {},
-        plugins={kind: origin for kind, origin in options.plugins.items() if kind in _REBUILT},
+        plugins={
+            kind: origin for kind, origin in options.plugins.items() if kind in result.modules
+        },
         key=options.key,
     )
 

@@ -29,7 +29,7 @@ from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run_views import open_splits
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.sweeping import Sweeping, check_ablation
-from probekit.train.sweeps.worker import GroupJob, fit_runs, open_method
+from probekit.train.sweeps.worker import GroupJob, fit_runs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -78,12 +78,11 @@ def head_text(head: GivenHead) -> str:
             f"head: found an instance of {type(head).__name__}; give its class, or a function "
             "that makes one, because every choice of layers and every seed needs a new head."
         )
-    if isinstance(head, HeadSpec):
-        _know(head.name, type(head))
-        return text_of(head, HEADS)
-    if isinstance(head, type) and issubclass(head, HeadSpec):
-        _know(head.name, head)
-        return head.name
+    kind = head if isinstance(head, type) else type(head)
+    if issubclass(kind, HeadSpec):
+        if kind.name not in HEADS or HEADS[kind.name] is not kind:
+            register_head(kind.name, kind)
+        return text_of(head, HEADS) if isinstance(head, HeadSpec) else kind.name
     name = head.__name__ if isinstance(head, type) or hasattr(head, "__name__") else ""
     if not name.isidentifier():
         raise PluginError(
@@ -92,12 +91,6 @@ def head_text(head: GivenHead) -> str:
         )
     register_head(name, cast(ModuleFactory, head))
     return name
-
-
-def _know(name: str, head: type[HeadSpec]) -> None:
-    """Register a spec's class unless it is the one of that name."""
-    if name not in HEADS or HEADS[name] is not head:
-        register_head(name, head)
 
 
 def sweep(
@@ -269,7 +262,7 @@ def fit(
         raise OptionError("fit takes a TrainSpec, or head=, task=, model= and options=; not both.")
     splits = open_splits(spec, location)
     run = resolve(spec, splits)
-    outputs = Outputs(save=None if save is None else Path(save)).of_runs([run])
+    outputs = Outputs(save=None if save is None else Path(save), ablate=ablate).of_runs([run])
     in_memory = None
     if model is not None or tokenizer is not None:
         if spec.method is None:
@@ -280,16 +273,14 @@ def fit(
         from probekit.backbone import GivenModel  # with transformers
 
         in_memory = GivenModel.of(model, tokenizer, spec.model)
-    live = open_method([run], splits, device, in_memory, trust_remote_code=trust_remote_code)
     ((_, result),) = fit_runs(
         [run],
         splits,
-        live=live,
+        outputs,
         device=device,
         memory=memory,
         predictions=True,
-        ablate=ablate,
-        report=lambda news: None,
+        given=in_memory,
+        trust_remote_code=trust_remote_code,
     )
-    outputs.write(run, result, splits, live)
     return result

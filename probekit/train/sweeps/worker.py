@@ -108,24 +108,21 @@ class GroupJob:
                 "again: it trains every run that uses what changed."
             )
         device = pick_device(self.device)
-        trust = self.trust_remote_code
-        live = open_method(runs, splits, device, trust_remote_code=trust)
         # a run that trains the model has a group of its own, and takes minutes to hours
         snapshot = Snapshot.beside(self.out, keys[0]) if runs[0].spec.tunes else None
         results = fit_runs(
             runs,
             splits,
-            live=live,
+            self.outputs,
             device=device,
             memory=self.memory,
             predictions=self.outputs.predictions is not None,
-            ablate=self.outputs.ablate,
+            trust_remote_code=self.trust_remote_code,
             snapshot=snapshot,
             report=report,
         )
         for run, result in results:
             key = run.options.key
-            self.outputs.write(run, result, splits, live)
             record = make_record(run, result, splits, self.outputs, device)
             if key in self.trails:
                 record = with_trail(record, self.trails[key])
@@ -160,18 +157,19 @@ def carried_over(record: Record, earlier: Record | None) -> Record:
 def fit_runs(
     runs: Sequence[Run],
     splits: Splits,
+    outputs: Outputs,
     *,
-    live: "LiveModel | None",
     device: str,
     memory: int | None,
     predictions: bool,
-    ablate: bool = False,
+    given: "GivenModel | None" = None,
+    trust_remote_code: bool = False,
     snapshot: Snapshot | None = None,
-    report: Report,
+    report: Report = lambda news: None,
 ) -> Iterator[tuple[Run, FitResult]]:
-    """Train runs of the same data side by side; yield each run with its result.
+    """Train runs of the same data side by side; yield each with its result, once that is written.
 
-    Their rows are those of a live model, or, without one, of the cache.
+    Their rows are those of the model that their method runs, perhaps a given one, or of the cache.
 
     Runs that differ in a seed which decides nothing are fitted once. After Ctrl-C the results of
     what is finished come before it goes on. What is done with results is not interrupted, unless
@@ -184,6 +182,7 @@ def fit_runs(
     views = scored_views(runs[0].spec, splits)
     streams, fitted = make_streams(fitted, splits, views.get(HELD_OUT))
     interrupt = None
+    live = open_method(runs, splits, device, given, trust_remote_code=trust_remote_code)
     if live is not None and live.learns and streams[0].total_steps:
         live.check_memory(streams[0].total_steps)
     dev, metric = views.pop("dev"), METRICS[splits.metric]
@@ -194,18 +193,26 @@ def fit_runs(
         start = solve_start(stream, solving.member, dev, **how)
         member = replace(stream.members[0], start=start.state)
         streams = [replace(stream, members=(member,), scored_first=True)]
-    how |= {"predictions": predictions, "ablate": ablate, "live": live, "snapshot": snapshot}
+    how |= {"predictions": predictions, "ablate": outputs.ablate, "live": live}
     try:
-        groups = fit_group(streams, dev, views, **how)
+        groups = fit_group(streams, dev, views, snapshot=snapshot, **how)
         flat: list[FitResult | None] = [result for group in groups for result in group]
     except Interrupted as error:
         flat, interrupt = list(error.finished), error
     report(sum(run.steps for _, *others in twins.values() for run in others))
     with nullcontext() if interrupt else interrupts_held():
         for run, result in zip(fitted, flat, strict=True):
-            if result is not None:
-                final = result if start is None else _with_start(result, start)
-                yield from ((twin, final) for twin in twins[run.fit_key])
+            if result is None:
+                continue
+            if start is not None:
+                result = replace(
+                    result,
+                    train_seconds=start.train_seconds + result.train_seconds,
+                    diagnosis={**result.diagnosis, "start_score": start.eval_score},
+                )
+            for twin in twins[run.fit_key]:
+                outputs.write(twin, result, splits, live)
+                yield twin, result
     if interrupt:
         raise interrupt
 
@@ -226,22 +233,13 @@ def solve_start(stream: StreamSpec, solving: MemberSpec, dev: FeatureView, **how
     return start
 
 
-def _with_start(result: FitResult, start: FitResult) -> FitResult:
-    """Return the result of a run with the seconds and the dev score of its start."""
-    return replace(
-        result,
-        train_seconds=start.train_seconds + result.train_seconds,
-        diagnosis={**result.diagnosis, "start_score": start.eval_score},
-    )
-
-
 def open_method(
     runs: Sequence[Run],
     splits: Splits,
     device: str,
-    given: "GivenModel | None" = None,
+    given: "GivenModel | None",
     *,
-    trust_remote_code: bool = False,
+    trust_remote_code: bool,
 ) -> "LiveModel | None":
     """Load the model that runs train, or that makes their rows; None of runs from the cache.
 

@@ -7,17 +7,12 @@ cannot be tried by `OTHER`, whoever adds it says there what else it may be.
 from dataclasses import fields, replace
 
 import pytest
-import torch
 
 from probekit.base.registry import flag
 from probekit.base.selection import PROTOCOL_DEFAULTS
 from probekit.features import Location, open_features
 from probekit.page.rerun_commands import rerun_commands
-from probekit.probe.decoders import DECODERS
-from probekit.probe.heads import HEADS
-from probekit.probe.normalization import NORMALIZATIONS, RowFacts
 from probekit.results.summaries.grouping import options_of
-from probekit.train.member import Member, MemberSpec
 from probekit.train.option_groups import ALWAYS_WRITTEN, Descent, Steps
 from probekit.train.steps import steps_of
 from probekit.train.sweeps import run_views
@@ -29,6 +24,7 @@ from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
 from probekit.train.sweeps.worker import make_streams
 from tests.planted import MODEL, TASK
 from tests.results.samples import make_record
+from tests.train.grouped import built, member
 from tests.train.sweeps.samples import spec
 
 OTHER = {
@@ -133,22 +129,9 @@ def test_every_option_of_sample_and_steps_parts_streams(name, run, splits):
 @pytest.mark.parametrize("name", NAMES[Descent])
 def test_probes_with_another_descent_never_step_together(name, run, splits):
     """Alike they do: a linear probe takes no notice of rates of groups that it has not."""
-    usual = run.spec.of(Descent)
-    descents = [usual, usual, replace(usual, **{name: OTHER[name]})]
-    train = splits.view("train")
-    untreated = NORMALIZATIONS["none"].fit((), (3,), RowFacts())
-    members = [
-        Member(
-            MemberSpec(
-                head=HEADS["last"](), decoder=DECODERS["linear"](), layers=(3,), descent=descent
-            ),
-            untreated,
-            seed=0,
-            train=train,
-            device=torch.device("cpu"),
-        )
-        for descent in descents
-    ]
+    usual = vars(run.spec.of(Descent))
+    descents = usual, usual, usual | {name: OTHER[name]}
+    members = [built(splits, member(layers=(3,), **descent)) for descent in descents]
     assert len(steps_of(members[:2])) == 1
     assert len(steps_of(members)) == 2
 
@@ -156,8 +139,8 @@ def test_probes_with_another_descent_never_step_together(name, run, splits):
 @pytest.mark.parametrize("name", NAMES[Descent])
 def test_every_option_of_descent_reaches_its_member(name, splits):
     options = {"head": "p32", name: OTHER[name]}
-    member = resolve(spec(**options), splits).member
-    assert getattr(member.descent, name) == OTHER[name]
+    descent = resolve(spec(**options), splits).member.descent
+    assert getattr(descent, name) == OTHER[name]
 
 
 UNTOLD = (*("model", "task", "fusion_from", "init_from"), *NAMES[Origin])

@@ -14,22 +14,16 @@ from probekit.train.sweeps.run import fit
 from probekit.train.sweeps.specs import ResolvedOptions
 from probekit.train.sweeps.sweeping import MOST_COST, cost, make_groups, member_bytes
 from tests.planted import MODEL, TASK
-from tests.train.grouped import member_spec
+from tests.train.grouped import member
 from tests.train.sweeps.samples import TEXTS, spec
-
-
-def member(head, decoder="linear", layers=(1,), **options):
-    return member_spec(
-        head=HEADS[head](), decoder=DECODERS[decoder](), layers=layers, lr=1e-3, **options
-    )
 
 
 def run(seed=0, label="ner", n_params=0, epochs=2, head="last", layers=(1,), **known):
     asked = spec(label=label, head=head, seed=seed, epochs=epochs, lr=1e-3, batch_size=16)
     about = {"task": "t", "metric": "f1", "entries": {}, "labels_fingerprint": str(n_params)}
     options = ResolvedOptions(spec=asked, layers=layers, numerics=1, **about)
-    planned = {"member": member(head, layers=layers), "n_sentences": 40, "n_params": n_params}
-    return Run(options=options, **planned, **known)
+    planned = {"member": member(head, layers=layers, lr=1e-3), "n_sentences": 40}
+    return Run(options=options, **planned, n_params=n_params, **known)
 
 
 OPTIONS = st.fixed_dictionaries(

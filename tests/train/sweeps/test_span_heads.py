@@ -47,6 +47,19 @@ def cached(tmp_path_factory):
     return folders, model, Location(cache=root / "cache")
 
 
+@pytest.fixture
+def trained(cached, tmp_path):
+    """Train a run on single spans or pairs, by its options and those of its sweep."""
+
+    def train(pairs, name="runs", memory=None, save=None, predictions=None, **options):
+        folders, model, location = cached
+        spec = TrainSpec(model=str(model), task=str(folders[pairs]), **{"head": "last"} | options)
+        how = {"memory": memory, "save": save, "predictions": predictions}
+        return sweep(spec, location=location, out=tmp_path / f"{name}.jsonl", **how)[0]
+
+    return train
+
+
 @pytest.mark.parametrize(
     ("pairs", "token_head", "joined"),
     [
@@ -76,12 +89,9 @@ def test_rows_of_spans_are_those_by_hand(cached, pairs, token_head, joined):
     assert splits.row_groups("dev").tolist() == np.repeat(np.arange(50), 2).tolist()
 
 
-def test_a_solved_probe_of_pairs_is_that_of_scikit_learn(cached, tmp_path):
+def test_a_solved_probe_of_pairs_is_that_of_scikit_learn(cached, trained, tmp_path):
     folders, model, location = cached
-    options = {"head": "last", "layers": "1", "l2": 0.01, "normalize": "none"}
-    spec = TrainSpec(model=str(model), task=str(folders[True]), **options)
-    out = tmp_path / "runs.jsonl"
-    (record,) = sweep([spec], location=location, out=out, predictions=True)
+    record = trained(True, layers="1", l2=0.01, normalize="none", predictions=True)
     splits = open_features(model, folders[True], location=location)
     (X, y, _), (X_test, y_test, _) = (splits.numpy(split, 1) for split in ("train", "test"))
     _, kept = read_predicted(tmp_path / "runs-predictions" / f"{record.key[:16]}.parquet")
@@ -94,32 +104,20 @@ def test_a_solved_probe_of_pairs_is_that_of_scikit_learn(cached, tmp_path):
 
 @pytest.mark.parametrize("pairs", [False, True])
 @pytest.mark.parametrize("memory", [None, 0])
-def test_attention_over_the_words_of_spans(cached, pairs, memory, tmp_path):
-    folders, model, location = cached
-    spec = TrainSpec(
-        model=str(model), task=str(folders[pairs]), head="scalar-mix", layers="0,1",
-        token_head="attention", fit="adam", epochs=15, lr=0.05, evals=3,
+def test_attention_over_the_words_of_spans(trained, pairs, memory):
+    record = trained(
+        pairs, head="scalar-mix", layers="0,1", token_head="attention", fit="adam", epochs=15,
+        lr=0.05, evals=3, memory=memory,
     )  # fmt: skip
-    (record,) = sweep([spec], location=location, out=tmp_path / "r.jsonl", memory=memory)
     assert record.test_score > 0.9
     attention, mix, decoder = 2 * 32, 3, 2 * 32 * (1 + pairs) + 2
     assert record.n_params == attention + mix + decoder
 
 
-def test_a_saved_head_of_spans_scores_others_and_labels_no_plain_text(cached, tmp_path):
-    folders, model, location = cached
-    spec = TrainSpec(model=str(model), task=str(folders[True]), head="mean", token_head="ends")
-    out, head = tmp_path / "runs.jsonl", tmp_path / "head"
-    (first,) = sweep([spec], location=location, out=out, save=head)
-    again = TrainSpec(
-        model=str(model),
-        task=str(folders[True]),
-        head="mean",
-        token_head="ends",
-        init_from=str(head),
-        shots=0,
-    )
-    (second,) = sweep([again], location=location, out=tmp_path / "again.jsonl")
+def test_a_saved_head_of_spans_scores_others_and_labels_no_plain_text(trained, tmp_path):
+    options, head = {"head": "mean", "token_head": "ends"}, tmp_path / "head"
+    first = trained(True, **options, save=head)
+    second = trained(True, "again", **options, init_from=str(head), shots=0)
     assert second.test_score == first.test_score
     with pytest.raises(OptionError, match="plain texts do not say which"):
         predict(head, ["the cat sat"])
@@ -135,11 +133,9 @@ def test_a_saved_head_of_spans_scores_others_and_labels_no_plain_text(cached, tm
         ({"decoder": "crf"}, "does not fit span labels"),
     ],
 )
-def test_what_has_no_meaning_for_spans_is_refused(cached, options, message, tmp_path):
-    folders, model, location = cached
-    spec = TrainSpec(model=str(model), task=str(folders[False]), head="last", **options)
+def test_what_has_no_meaning_for_spans_is_refused(trained, options, message):
     with pytest.raises(OptionError, match=message):
-        sweep([spec], location=location, out=tmp_path / "runs.jsonl")
+        trained(False, **options)
 
 
 def test_pairs_are_fused_by_layer_first_in_no_order(cached):

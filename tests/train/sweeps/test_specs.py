@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from probekit.errors import OptionError, UnknownNameError
-from probekit.train.sweeps.specs import ResolvedOptions, product
+from probekit.train.sweeps.specs import product
 from probekit.train.sweeps.sweeping import run_names
 from tests.train.sweeps.samples import spec
 
@@ -90,17 +90,6 @@ def test_a_product_varies_the_last_option_fastest():
         product(spec(), {"heads": ["last"]})
     with pytest.raises(OptionError, match="--batch-size names no value"):
         product(spec(), {"batch_size": []})
-
-
-def test_the_key_hashes_options_and_data_but_not_the_model_s_name():
-    about = {"task": "t", "layers": (1,), "metric": "f1", "entries": {"train": "k"}}
-
-    def key(**options):
-        settled = ResolvedOptions(spec=spec(**options), **about, labels_fingerprint="l", numerics=1)
-        return settled.key
-
-    assert len({key(seed=seed, lr=lr) for seed in (0, 1) for lr in (1e-3, 2e-3)}) == 4
-    assert key(model="org/m") == key(model="./m")
 
 
 def test_a_plug_in_written_in_another_way_is_the_same_run() -> None:

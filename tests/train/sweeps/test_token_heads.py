@@ -59,15 +59,25 @@ def planted(tmp_path_factory):
     return texts, root / "cache"
 
 
-def train(planted, out, heads, **more):
+def where(cache):
+    return Location(cache=cache, kind="sentence", text="text")
+
+
+def train(planted, out, heads, *, location=None, **more):
+    """Train a run for every token head, by options of a sweep and of its runs."""
     texts, cache = planted
-    location = Location(cache=cache, kind="sentence", text="text")
     shared = {"model": MODEL, "task": str(texts), "head": "last", "layers": "3", "label": "label"}
-    options = {name: more.pop(name) for name in ("predictions", "save") if name in more}
-    memory = more.pop("memory", None)
-    options |= {} if memory is None else {"memory": memory}
+    of_sweep = ("predictions", "save", "memory", "ablate")
+    options = {name: more.pop(name) for name in of_sweep if name in more}
     specs = [TrainSpec(**{**shared, "token_head": head, **more}) for head in heads]
-    return sweep(specs, out=out / "runs.jsonl", location=location, **options)
+    return sweep(specs, out=out / "runs.jsonl", location=location or where(cache), **options)
+
+
+def saved(planted, out, token_head, **more):
+    """Train one run, and return its record and the folder that its head is saved in."""
+    folder = out / "heads"
+    (record,) = train(planted, out, [token_head], save=folder, **more)
+    return record, folder
 
 
 STEPS = {"fit": "adam", "epochs": 30, "lr": 0.02, "decoder": "linear:dropout=0"}
@@ -105,20 +115,18 @@ def test_a_head_of_short_texts_is_scored_on_long_ones(planted, trained, tmp_path
         cache.parent / MODEL, long, cache, ("train", "dev", "test"), keep=("tokens",), layers="3",
         **OWN,
     )  # fmt: skip
-    saved = {
-        (json.loads(path.read_text("utf-8"))["head"].get("token_head") or {}).get("name"): str(
-            path.parent
-        )
-        for path in folder.rglob("config.json")
-    }
+    heads = {}
+    for path in folder.rglob("config.json"):
+        name = (json.loads(path.read_text("utf-8"))["head"].get("token_head") or {}).get("name")
+        heads[name] = str(path.parent)
     attention, multimax = (
-        train((long, cache), tmp_path, [head], **STEPS, init_from=saved[head], shots=0)[0]
+        train((long, cache), tmp_path, [head], **STEPS, init_from=heads[head], shots=0)[0]
         for head in ("attention", "multimax")
     )
     assert attention.test_score < short[0].test_score - 0.2
     assert multimax.test_score > short[1].test_score - 0.15 > 0.75
     with pytest.raises(OptionError, match="saved with token head attention"):
-        train((long, cache), tmp_path, ["mean"], **STEPS, init_from=saved["attention"], shots=0)
+        train((long, cache), tmp_path, ["mean"], **STEPS, init_from=heads["attention"], shots=0)
 
 
 def test_the_mean_is_solved_as_the_stored_means_are(planted, tmp_path):
@@ -140,34 +148,27 @@ def test_memory_changes_no_number(planted, tmp_path, head):
     "head", ["max", "rolling-max:window=3", "attention:heads=2", "multimax:order=layers-first"]
 )
 def test_a_saved_head_labels_new_texts_as_it_was_scored(planted, tmp_path, head):
-    texts, cache = planted
-    location = Location(cache=cache, kind="sentence", text="text")
-    spec = TrainSpec(
-        model=MODEL, task=str(texts), label="label", head="mean", layers=LAYERS, token_head=head,
-        fit="adam", epochs=4, lr=0.02,
-    )  # fmt: skip
-    (record,) = sweep(
-        [spec], out=tmp_path / "runs.jsonl", location=location, save=tmp_path / "heads"
-    )
-    (folder,) = [path.parent for path in (tmp_path / "heads").rglob("config.json")]
-    rows = [json.loads(line) for line in (texts / "test.jsonl").read_text("utf-8").splitlines()]
+    options = {"head": "mean", "layers": LAYERS, "fit": "adam", "epochs": 4, "lr": 0.02}
+    record, folder = saved(planted, tmp_path, head, **options)
+    rows = [
+        json.loads(line) for line in (planted[0] / "test.jsonl").read_text("utf-8").splitlines()
+    ]
     labels = predict(folder, [row["text"] for row in rows])
     right = np.mean([label == row["label"] for label, row in zip(labels, rows, strict=True)])
     assert right == pytest.approx(record.test_score)
 
 
 def test_rows_in_python_are_those_of_training(planted):
-    texts, cache = planted
-    location = Location(cache=cache, kind="sentence", text="text")
-    X, y, words = open_features(MODEL, str(texts), "label", location, token_head="mean").numpy(
-        "train", 2
-    )
-    stored = open_features(MODEL, str(texts), "label", location).numpy("train", 2, pooling="mean")
+    def opened(token_head=None):
+        data = MODEL, str(planted[0]), "label", where(planted[1])
+        return open_features(*data, token_head=token_head)
+
+    X, y, words = opened("mean").numpy("train", 2)
+    stored = opened().numpy("train", 2, pooling="mean")
     np.testing.assert_allclose(X, stored.X, rtol=1e-4, atol=1e-5)
     assert (y == stored.y).all() and (words == stored.words).all()
-    learned = open_features(MODEL, str(texts), "label", location, token_head="attention")
     with pytest.raises(OptionError, match="is trained with a head"):
-        learned.numpy("train", 2)
+        opened("attention").numpy("train", 2)
 
 
 @pytest.mark.parametrize(
@@ -177,6 +178,11 @@ def test_rows_in_python_are_those_of_training(planted):
         ({"pooling": "cls"}, "--pooling has nothing to do"),
         ({"method": "full"}, "--method has nothing to do"),
         ({"layers": "0,1"}, "holds layers"),
+        # what is made by training has no mean
+        (
+            {"token_head": "attention", "head": "p32", "layers": LAYERS, "ablate": "mean"},
+            r"--ablate mean .* --token-head attention .*refit",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_told(planted, tmp_path, options, message):
@@ -201,12 +207,7 @@ def test_what_only_keeps_is_what_is_read_again(planted, tmp_path):
     entries_of(
         model, texts, tmp_path / "cache", splits, keep=("tokens",), layers="3", only="last:2", **OWN
     )
-    location = Location(cache=tmp_path / "cache", kind="sentence", text="text")
-    spec = TrainSpec(
-        model=MODEL, task=str(texts), label="label", head="last", layers="3", token_head="mean"
-    )
-    sweep([spec], out=tmp_path / "runs.jsonl", location=location, save=tmp_path / "heads")
-    (folder,) = [path.parent for path in (tmp_path / "heads").rglob("config.json")]
+    _, folder = saved((texts, tmp_path / "cache"), tmp_path, "mean")
     config = json.loads((folder / "config.json").read_text("utf-8"))
     assert config["features"]["only"] == "last:2"
     items = ["cat dog moon river bread", "yes dog moon river bread"]
@@ -222,23 +223,18 @@ def test_what_only_keeps_is_what_is_read_again(planted, tmp_path):
 @pytest.mark.parametrize("token_head", ["attention", "max", "ema", None])
 def test_a_token_is_labelled_as_a_text_of_its_own_would_be(planted, tmp_path, token_head):
     """Its row is what the model makes of it among the others, with no token beside it."""
-    texts, cache = planted
-    location = Location(cache=cache, kind="sentence", text="text")
-    spec = TrainSpec(
-        model=MODEL, task=str(texts), label="label", head="p32", layers=LAYERS, fit="adam",
-        token_head=token_head, epochs=20, lr=0.02,
-    )  # fmt: skip
-    sweep([spec], out=tmp_path / "runs.jsonl", location=location, save=tmp_path / "heads")
-    (folder,) = [path.parent for path in (tmp_path / "heads").rglob("config.json")]
+    options = {"head": "p32", "layers": LAYERS, "fit": "adam", "epochs": 20, "lr": 0.02}
+    _, folder = saved(planted, tmp_path, token_head, **options)
+    model = planted[1].parent / MODEL
     head, items = TrainedHead.from_pretrained(folder), ["cat yes dog", "mat", "no moon"]
     said = predict_tokens(folder, items)
-    tokenizer = AutoTokenizer.from_pretrained(cache.parent / MODEL)
+    tokenizer = AutoTokenizer.from_pretrained(model)
     for text, tokens in zip(items, said, strict=True):
         inputs = tokenizer(text, return_tensors="pt")
         assert [token.token for token in tokens] == list(
             map(tokenizer.decode, inputs["input_ids"][0][:, None])
         )
-        (states,) = states_of(cache.parent / MODEL, [inputs])
+        (states,) = states_of(model, [inputs])
         rows = states[1:].transpose(0, 1)
         each = torch.arange(len(rows) + 1)
         z = rows / 2 if token_head == "ema" else rows  # begun at 0, with a share of a half
@@ -250,10 +246,9 @@ def test_a_token_is_labelled_as_a_text_of_its_own_would_be(planted, tmp_path, to
 
 
 def test_words_have_labels_of_their_own(tmp_path):
+    options = {"model": PLANTED, "task": TASK, "label": None, "layers": None}
     location = Location(cache=plant_all(tmp_path / "cache"))
-    spec = TrainSpec(model=PLANTED, task=TASK, head="last")
-    sweep([spec], out=tmp_path / "runs.jsonl", location=location, save=tmp_path / "heads")
-    (folder,) = [path.parent for path in (tmp_path / "heads").rglob("config.json")]
+    _, folder = saved((None, None), tmp_path, None, location=location, **options)
     with pytest.raises(OptionError, match="this one is for tagging"):
         predict_tokens(folder, [["a", "b"]])
 
@@ -291,8 +286,8 @@ def test_texts_without_any_token_are_scored(tmp_path, resident):
     model, cache = tiny.build("bert", tmp_path / MODEL), tmp_path / "cache"
     kept = {"keep": ("tokens",), "layers": "3", "only": "regex:yes"}
     entries_of(model, texts, cache, ("train",), **kept, **OWN)
-    location = Location(cache=cache, kind="sentence", text="text")
-    view = open_features(MODEL, str(texts), "label", location, token_head="attention").view("train")
+    features = open_features(MODEL, str(texts), "label", where(cache), token_head="attention")
+    view = features.view("train")
     none = view.take(np.arange(0, 40, 2))  # they say "no"
     layout = TextLayout(none)
     source = Source(none, [3], device=torch.device("cpu"), resident=resident, layout=layout)
@@ -303,25 +298,12 @@ def test_texts_without_any_token_are_scored(tmp_path, resident):
     assert not spec.build((3,), view.array.dim, torch.Generator())(rows).any()
 
 
-def test_what_is_made_by_training_has_no_mean(planted, tmp_path):
-    texts, cache = planted
-    location = Location(cache=cache, kind="sentence", text="text")
-    spec = TrainSpec(
-        model=MODEL, task=str(texts), label="label", head="p32", layers=LAYERS, fit="adam",
-        token_head="attention", epochs=1,
-    )  # fmt: skip
-    with pytest.raises(OptionError, match=r"--ablate mean .* --token-head attention .*refit"):
-        sweep([spec], out=tmp_path / "runs.jsonl", location=location, ablate="mean")
-
-
 def test_a_start_has_the_same_token_head(planted, tmp_path):
-    (_,) = train(planted, tmp_path, ["attention"], **STEPS | {"epochs": 1}, save=tmp_path / "heads")
-    (folder,) = [path.parent for path in (tmp_path / "heads").rglob("config.json")]
+    _, folder = saved(planted, tmp_path, "attention", **STEPS | {"epochs": 1})
+    start = {"init_from": str(folder), "decoder": STEPS["decoder"]}
     with pytest.raises(OptionError, match=r"token head attention:order=.* this run has max"):
-        train(planted, tmp_path, ["max"], init_from=str(folder), decoder=STEPS["decoder"])
-    (more,) = train(
-        planted, tmp_path, ["attention"], init_from=str(folder), shots=0, decoder=STEPS["decoder"]
-    )
+        train(planted, tmp_path, ["max"], **start)
+    (more,) = train(planted, tmp_path, ["attention"], **start, shots=0)
     assert more.init
 
 
@@ -340,20 +322,15 @@ def test_a_conversation_is_given_as_messages(tmp_path):
         lines = [json.dumps({"messages": talk, "label": label}) for talk, label in talks]
         (folder / f"{split}.jsonl").write_text("\n".join(lines), "utf-8")
     kept = {"keep": ("tokens",), "layers": "3", "only": "user"}
-    entries_of(
-        model, folder, tmp_path / "cache", ("train", "dev"), kind="sentence", label="label", **kept
-    )
-    location = Location(cache=tmp_path / "cache", kind="sentence")
-    spec = TrainSpec(
-        model=MODEL, task=str(folder), label="label", head="last", layers="3", token_head="mean"
-    )
-    sweep([spec], out=tmp_path / "runs.jsonl", location=location, save=tmp_path / "heads")
-    (saved,) = [path.parent for path in (tmp_path / "heads").rglob("config.json")]
+    cache, of = tmp_path / "cache", {"kind": "sentence", "label": "label"}
+    entries_of(model, folder, cache, ("train", "dev"), **of, **kept)
+    location = Location(cache=cache, kind="sentence")
+    _, head = saved((folder, cache), tmp_path, "mean", location=location)
     given = [talk for talk, _ in talks[:4]]
-    assert predict(saved, given) == predict(saved, list(map(json.dumps, given)))
+    assert predict(head, given) == predict(head, list(map(json.dumps, given)))
     with pytest.raises(DataError, match=r"expected a conversation, .* found the text 'cat'"):
-        predict(saved, ["cat"])
+        predict(head, ["cat"])
     tokenizer.chat_template = TRIMMED + "!"
     tokenizer.save_pretrained(model)
     with pytest.raises(BackboneError, match="has changed since the head was made"):
-        predict(saved, given)
+        predict(head, given)

@@ -12,7 +12,7 @@ from probekit.cli.run_list import at_entry
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
-    from probekit.results.lens_scores import LensScores, TextPredictions
+    from probekit.results.layer_scores import LensScores, TextPredictions
     from probekit.results.summaries.typeset import Table
 
 
@@ -71,7 +71,7 @@ def lens(
     al. 2026). For a TEXT, prints the top token at each position and layer.
     """
     from probekit.measures.lenses import lens as measure
-    from probekit.results.lens_scores import lens_table
+    from probekit.results.layer_scores import lens_table
 
     shared: dict[str, Any] = {"lens": lens, "layers": layers, "device": device}
     if task is not None and len(task.split()) > 1 and not os.path.exists(task):
@@ -92,9 +92,8 @@ def _read_text(
 ) -> None:
     """Print what each layer predicts at each position of a text, and write the page of it."""
     from probekit.measures.text_lens import lens_of_text
-    from probekit.page.report_page import check_report
-    from probekit.page.token_page import write_lens_page
-    from probekit.results.lens_scores import text_table
+    from probekit.page.report_page import check_report, write_lens_page
+    from probekit.results.layer_scores import text_table
 
     if page is not None:
         check_report(page)

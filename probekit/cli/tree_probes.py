@@ -29,7 +29,7 @@ def structure(
     """
     from probekit.features import Location
     from probekit.measures.structural import structure as measure
-    from probekit.results.tree_scores import structure_table
+    from probekit.results.layer_scores import structure_table
 
     found = measure(
         model,

@@ -36,7 +36,7 @@ from probekit.measures.logit_reader import LogitReader
 from probekit.measures.measured_rows import drawn_places
 from probekit.probe.model_parts import KeptBackbone
 from probekit.results.comparison.resampling import Bootstrap, Groups
-from probekit.results.lens_scores import STATISTICS, LayerPrediction, LensScores
+from probekit.results.layer_scores import STATISTICS, LayerPrediction, LensScores
 
 ROWS = 2_000
 """Predictions that are scored, and that a lens is fitted on, unless told otherwise."""

@@ -14,7 +14,7 @@ from probekit.base.registry import PathName, typed_name
 from probekit.errors import BackboneError, OptionError
 from probekit.measures.lens_maps import JACOBIAN, LOGIT, TUNED, Lens, named_lens
 from probekit.measures.logit_reader import LogitReader
-from probekit.results.lens_scores import PositionPrediction, TextPredictions
+from probekit.results.layer_scores import PositionPrediction, TextPredictions
 
 
 def lens_of_text(

@@ -3,20 +3,18 @@
 import base64
 import csv
 import io
-import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from probekit import write_report
 from probekit.errors import MissingFileError, OptionError, RecordError, StorageError
 from probekit.page import report_page
-from probekit.page.example_grids import example_grids, packed_grids
+from probekit.page.example_grids import packed_grids
 from probekit.page.report_page import ReportOptions, page_data, score_tables
-from probekit.results.predictions import Predicted, read_predicted
+from probekit.results.predictions import read_predicted
 from tests.page.samples import (
     DEPTHS,
     HOSTILE,
@@ -81,16 +79,6 @@ def test_depth_curve_is_the_records(data, depths):
     assert any("best on dev: layer" in caption for caption in figure.captions)
 
 
-def test_intervals_are_students(data, folder):
-    (figure,) = figures(data, "amount")
-    few = [one for one in whole_records(folder) if one.shots == 8 and one.head == "p32"]
-    scores = np.array([100 * one.test_score for one in few])
-    half = stats.t.ppf(0.975, 2) * scores.std(ddof=1) / math.sqrt(3)
-    (row,) = [row for row in figure.rows if row[1] == "8" and row[0].startswith("p32")]
-    expected = [scores.mean(), scores.mean() - half, scores.mean() + half, 3]
-    np.testing.assert_allclose(list(map(float, row[2:6])), expected, rtol=1e-5)
-
-
 def test_cells_are_multiples_of_an_equal_part(data):
     figure = figures(data, "weights")[0]
     rows = [row for row in figure.rows if "8 shots" in row[0]]
@@ -140,25 +128,13 @@ def test_fewer_examples_are_evenly_spaced(depths):
     assert packed_grids(depths, None, 0)[0]["grids"] == []
 
 
-def test_probability_of_what_is_predicted_and_not_of_the_most_probable():
-    found = Predicted(
-        ids=("a",), offsets=np.array([0, 3]), content="classes", predicted=np.array([2, 0, 1]),
-        gold=np.array([0, 0, 0]), names=("x", "y", "z"),
-        probabilities=np.array([[0.5, 0.25], [0.75, 0.125], [0.5, 0.25]], np.float16),
-        kept=np.array([[0, 2], [0, 1], [0, 2]]),
-    )  # fmt: skip
-    np.testing.assert_array_equal(found.probability_of_predicted(), [0.25, 0.75, np.nan])
-    without = replace(found, probabilities=None, kept=None)
-    assert np.isnan(without.probability_of_predicted()).all()
-
-
 def test_more_classes_than_a_byte_has_take_two(folder):
     names = tuple(f"class {n}" for n in range(300))
     gold = np.arange(300)
     record = add(gold[::-1].copy(), gold, names=names, lengths=[100] * 3, confidence=None)
-    ((grid,), missing) = example_grids([on_disk(record, folder)])
+    packed, missing = packed_grids([on_disk(record, folder)], None, 10)
     assert missing == []
-    own, sentences = grid.to_json(10)
+    (own,), (sentences,) = packed["grids"], packed["sentences"]
     predicted = np.frombuffer(base64.b64decode(own["predicted"]), "<u2")
     assert named(sentences, predicted) == list(names[::-1])
     assert sentences["kind"] == "u2"

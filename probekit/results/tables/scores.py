@@ -1,6 +1,6 @@
 """The table of scores: a row per setting, over its seeds, with the options that differ."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -11,19 +11,13 @@ from probekit.results.comparison.judging import Judged
 from probekit.results.comparison.mean_scores import mean_score
 from probekit.results.comparison.pairwise import ARROWS, Verdicts
 from probekit.results.record import Record
+from probekit.results.summaries import wording
 from probekit.results.summaries.diagnosis import MARK, marks, notes
-from probekit.results.summaries.grouping import RANDOM, grouped, naming, option_of
+from probekit.results.summaries.grouping import RANDOM, grouped, naming
 from probekit.results.summaries.interval import Interval, interval, interval_text
 from probekit.results.summaries.scored import has_two_scores
 from probekit.results.summaries.select import CHOSE, BestOptions
 from probekit.results.summaries.typeset import NOTHING, Cell, Column, Style, Table, score_column
-from probekit.results.summaries.wording import (
-    OPTIONS,
-    metric_text,
-    option_text,
-    options_text,
-    value_text,
-)
 
 _RAW = Scale(percent=False)
 BESIDE: Mapping[str, tuple[str, Scale | None]] = {
@@ -86,8 +80,7 @@ def check_also(records: Sequence[Record], also: Sequence[str]) -> None:
         if name.rpartition("/")[2] in _HELD:
             raise OptionError(
                 f"--also {name}: no record holds it. Regressions record only a loss, and earlier "
-                "versions recorded neither loss, ece nor brier; for those, run the command that "
-                "trained them again with another --out."
+                "versions none; for those, run their command again with another --out."
             )
         choices = dict.fromkeys(score.partition("/")[2] or score for score in held)
         raise OptionError(
@@ -208,7 +201,7 @@ def summarise(
     if not records:
         raise RecordError("no records; run `probekit train` or `probekit sweep` first.")
     check_also(records, also)
-    names = tuple(OPTIONS if by is None else by)
+    names = tuple(wording.OPTIONS if by is None else by)
     rows = []
     for key, group in grouped(records, names).items():
         row = _row(group, dict(zip(names, key, strict=True)), also)
@@ -221,7 +214,7 @@ def summarise(
 
 
 def _row(group: Sequence[Record], options: dict[str, Any], also: Sequence[str]) -> ScoreRow:
-    what = options_text({name: options[name] for name in ALWAYS if name in options})
+    what = wording.options_text({name: options[name] for name in ALWAYS if name in options})
     what = what or "all records"
     if len(metrics := sorted({record.metric for record in group})) > 1:
         raise RecordError(f"{what}: cannot average {' and '.join(metrics)}; group by task, label.")
@@ -309,7 +302,7 @@ def caption(records: Sequence[Record], means: Sequence[Interval], what: str | No
         means: the numbers, as they are shown.
         what: what the numbers are; None are the runs' metrics.
     """
-    metrics = " or ".join(sorted({metric_text(record.metric) for record in records}))
+    metrics = " or ".join(sorted({wording.metric_text(record.metric) for record in records}))
     diverged = sum(record.diverged for record in records)
     note = f" {diverged} of {len(records)} runs diverged." if diverged else ""
     jumps = any(METRICS[r.metric].jumps for r in records if r.metric in METRICS)
@@ -321,11 +314,16 @@ def caption(records: Sequence[Record], means: Sequence[Interval], what: str | No
 
 def _shared_text(records: Sequence[Record]) -> str:
     """Return task, label, decoder, and what makes rows, where all share them, with a colon."""
-    task, label, decoder, pooling = (
-        _shared(name, records) for name in ("task", "label", "decoder", "pooling")
+    task, label, pooling = (
+        _shared(getattr(record, name) for record in records)
+        for name in ("task", "label", "pooling")
     )
+    decoders = {record.decoder for record in records}
+    decoder = _shared(decoders - {"none"} or decoders)  # a guess has none
     named = bool(task and label) and not label[0].isdigit()  # a column of a user's file: 2
-    token_head, point = (_shared_option(name, records) for name in ("token_head", "point"))
+    token_head, point = (
+        _shared(record.spec.get(name) for record in records) for name in ("token_head", "point")
+    )
     # runs on control labels have a label such as ``ner (control 0)``
     control = all(" (control " in record.label for record in records)
     parts = [
@@ -333,7 +331,7 @@ def _shared_text(records: Sequence[Record]) -> str:
         f"label {label}" if label and not named else None,
         "control labels, random by word type" if control else None,
         decoder and f"decoder {decoder}",
-        pooling and option_text("pooling", pooling),
+        pooling and wording.option_text("pooling", pooling),
         token_head and f"token head {token_head}",
         point and f"point {point}",
     ]
@@ -341,18 +339,10 @@ def _shared_text(records: Sequence[Record]) -> str:
     return f"{text}: " if text else ""
 
 
-def _shared_option(name: str, records: Sequence[Record]) -> Any:
-    """Return what was given for an option of all runs, if it was the same."""
-    values = {record.spec.get(name) for record in records}
-    return values.pop() if len(values) == 1 else None
-
-
-def _shared(name: str, records: Sequence[Record]) -> Any:
-    """Return the value of an option that all runs share, if any; a guess has no decoder."""
-    values = {option_of(record, name) for record in records}
-    if name == "decoder" and len(values) > 1:
-        values.discard("none")
-    return values.pop() if len(values) == 1 else None
+def _shared(values: Iterable[Any]) -> Any:
+    """Return the value that all runs share, if any."""
+    first, *others = set(values)
+    return None if others else first
 
 
 def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:
@@ -360,7 +350,8 @@ def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:
     names = list(rows[0].options) if rows else list(ALWAYS)
     options = [row.options for row in rows]
     differing = naming(
-        options, lambda name, _: [other for other in OPTIONS[name].settled_by if other in names]
+        options,
+        lambda name, _: [other for other in wording.OPTIONS[name].settled_by if other in names],
     )
     fractions = [row.options.get("fraction") is not None for row in rows]
     always = ("head", "fraction") if rows and all(fractions) else ALWAYS
@@ -381,10 +372,12 @@ def option_column(name: str, rows: Sequence[Mapping[str, Any]]) -> Column:
     """Return an option's value of each row; a run on a fraction has no shots, and the reverse."""
     other = {"shots": "fraction", "fraction": "shots"}.get(name, "")
     cells = [
-        NOTHING if row[name] is None and row.get(other) is not None else value_text(name, row[name])
+        NOTHING
+        if row[name] is None and row.get(other) is not None
+        else wording.value_text(name, row[name])
         for row in rows
     ]
-    return Column(name.replace("_", " "), cells, words=not OPTIONS[name].number)
+    return Column(name.replace("_", " "), cells, words=not wording.OPTIONS[name].number)
 
 
 def _result_columns(rows: Sequence[ScoreRow], also: Sequence[str]) -> Iterator[Column]:

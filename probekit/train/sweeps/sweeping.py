@@ -27,7 +27,7 @@ from probekit.probe.heads import HEADS
 from probekit.results import Record, append_record, check_appendable, recorded
 from probekit.results.claims import owners, tidy, wait_for_change
 from probekit.results.record import BY_MEAN, BY_REFIT
-from probekit.results.tracking import Tracking
+from probekit.results.trackers import Tracking
 from probekit.train.sweeps.fitting import default_rate
 from probekit.train.sweeps.outputs import LOSS, Outputs
 from probekit.train.sweeps.resolve import Run, resolve

@@ -131,42 +131,34 @@ def test_a_side_file_that_does_not_give_the_score_of_its_record(file):
         compare(*runs(file, "head=concat", "head=p32#seed=0"))
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        (lambda p: _without_last(p), r"60 sentences, .* on 59"),
-        (
-            lambda p: replace(p, ids=(*p.ids[:-1], "x")),
-            r"sentence 60 is 'test-59' in .*, but 'x' in",
-        ),
-        (lambda p: replace(p, gold=np.roll(p.gold, 1)), r"differ, first in sentence 'test-\d"),
-        (lambda p: _longer_first(p), "sentence 'test-0' has different numbers of rows"),
-    ],
-    ids=["fewer sentences", "another sentence", "other labels", "other rows"],
-)
-def test_other_sentences_or_labels(file, changed, message):
-    add_run(file, "concat", 0, changed(classes(0.5, 0)))
-    with pytest.raises(RecordError, match=message):
-        compare(*runs(file, "head=p32#seed=0", "head=concat"))
-
-
-@pytest.mark.parametrize(
-    ("field", "value"), [("task", "other"), ("label", "other"), ("metric", "accuracy")]
-)
-def test_other_tasks_labels_and_metrics(file, field, value):
-    add_run(file, "concat", 0, classes(0.5, 0), **{field: value})
-    with pytest.raises(RecordError, match=f"has {field} .*, .* has {value}"):
-        compare(*runs(file, "head=p32#seed=0", "head=concat"))
-
-
 def _without_last(found):
     n_rows = found.offsets[-2]
     rows = {"predicted": found.predicted[:n_rows], "gold": found.gold[:n_rows]}
     return replace(found, ids=found.ids[:-1], offsets=found.offsets[:-1], **rows)
 
 
-def _longer_first(found):
-    return replace(found, offsets=np.r_[0, found.offsets[1] + 1, found.offsets[2:]])
+@pytest.mark.parametrize(
+    ("change", "own", "message"),
+    [
+        (_without_last, {}, r"60 sentences, .* on 59"),
+        (
+            lambda p: replace(p, ids=(*p.ids[:-1], "x")), {},
+            r"sentence 60 is 'test-59' in .*, but 'x' in",
+        ),
+        (lambda p: replace(p, gold=np.roll(p.gold, 1)), {}, r"differ, first in sentence 'test-\d"),
+        (
+            lambda p: replace(p, offsets=np.r_[0, p.offsets[1] + 1, p.offsets[2:]]), {},
+            "sentence 'test-0' has different numbers of rows",
+        ),
+        (replace, {"task": "other"}, "has task .*, .* has other"),
+        (replace, {"label": "other"}, "has label .*, .* has other"),
+        (replace, {"metric": "accuracy"}, "has metric .*, .* has accuracy"),
+    ],
+)  # fmt: skip
+def test_other_sentences_labels_rows_tasks_and_metrics(file, change, own, message):
+    add_run(file, "concat", 0, change(classes(0.5, 0)), **own)
+    with pytest.raises(RecordError, match=message):
+        compare(*runs(file, "head=p32#seed=0", "head=concat"))
 
 
 def test_a_metric_that_scores_something_else(file):

@@ -1,4 +1,4 @@
-"""Sentences that come in groups: whole ones are drawn and left out, wherever intervals are made."""
+"""Sentences, or whole groups of them, are drawn and left out wherever intervals are made."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ from probekit.results.comparison.resampling import (
     pseudo_values,
     shared_groups,
 )
-from probekit.results.summaries.interval import Drawn, drawn_text
+from probekit.results.summaries.interval import Drawn
 from tests.results.comparison.files import IDS, add_run, bootstrap, classes, grouped
 
 DOCUMENTS = np.arange(len(IDS)) // 5  # twelve of five sentences
@@ -66,12 +66,16 @@ def test_a_null_of_twenty_documents_keeps_its_level_over_documents_alone():
     assert (shares["documents"] < 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)).all()
 
 
-def test_a_sentence_is_drawn_as_often_as_its_group():
-    groups = Groups(5, np.array([0, 1, 0, 2, 1]), "document")
-    (block,) = Bootstrap(samples=100, seed=3).draws(groups)
-    assert block.shape == (100, 3)
-    expected = [[(row == groups.numbers[e]).sum() for e in range(5)] for row in block]
-    assert counts(block, groups).tolist() == expected
+@pytest.mark.parametrize("numbers", [None, np.array([0, 1, 0, 2, 1])])
+def test_a_sentence_is_drawn_as_often_as_its_group(numbers, monkeypatch):
+    monkeypatch.setattr("probekit.results.comparison.resampling._AT_ONCE", 20)
+    groups = Groups(5, numbers, "document")
+    blocks = list(Bootstrap(samples=102, seed=3).draws(groups))
+    assert [len(block) for block in blocks] == [4] * 25 + [2]
+    of_sentence = range(5) if numbers is None else numbers
+    for block in blocks:
+        expected = [[(row == number).sum() for number in of_sentence] for row in block]
+        assert counts(block, groups).tolist() == expected
 
 
 def test_an_interval_is_that_of_a_naive_cluster_bootstrap_and_as_wide_as_students_t():
@@ -93,6 +97,30 @@ def test_an_interval_is_that_of_a_naive_cluster_bootstrap_and_as_wide_as_student
     assert found.p == pytest.approx(exact.pvalue, abs=0.03)
     assert width > 1.05 * np.diff(np.quantile(naive, [0.025, 0.975]))[0]
     assert naive.min() <= found.low < found.high <= naive.max()
+
+
+def _mean(gains):
+    return lambda times: times @ gains / len(gains)
+
+
+def test_p_agrees_with_the_interval_and_is_never_zero():
+    never = bootstrap(Groups(10), lambda times: np.zeros(len(times)), samples=100)
+    assert (never.low, never.high, never.p) == (0.0, 0.0, 1.0)
+    always = bootstrap(Groups(10), lambda times: np.ones(len(times)), samples=1000)
+    assert always.p == pytest.approx(2 / 1001)
+    random = np.random.default_rng(2)
+    for shift in (0.05, 0.1, 0.15, 0.2, 0.25):
+        found = bootstrap(Groups(100), _mean(random.normal(shift, 1, 100)), samples=2000)
+        if abs(found.p - 0.05) > 0.005:
+            assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
+
+
+def test_the_seed_decides():
+    gain = np.random.default_rng(0).normal(size=50)
+    one, same, other = (
+        bootstrap(Groups(50), lambda t: t @ gain, seed=s, samples=100) for s in (0, 0, 1)
+    )
+    assert one == same != other
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "spearman"])
@@ -146,11 +174,6 @@ def test_few_groups_and_one_are_said():
     assert one.whole is None and one.drawn.text == "60 sentences, all of one document"
     found = bootstrap(one, lambda times: times[:, 0] - 1, samples=100)
     assert found == bootstrap(Groups(60), lambda times: times[:, 0] - 1, samples=100)
-
-
-def test_what_several_intervals_are_over():
-    found = [Drawn(277), Drawn(3453), Drawn(231, "documents"), Drawn(277)]
-    assert drawn_text(found) == "277 to 3,453 sentences or 231 documents"
 
 
 def test_groups_that_one_side_knows_are_those_of_both():

@@ -128,39 +128,32 @@ def test_entries_are_told_apart_in_few_words():
         select(records, ["entry=b"])
 
 
+CONTROL, OTHER = ({"label": f"ner (control {n})"} for n in (0, 1))
+RANDOM = "control labels, random by word type, decoder linear"
+TOKENS = {"spec": {"token_head": "max"}}
+
+
 @pytest.mark.parametrize(
     ("one", "two", "start"),
     [
-        ({}, {"decoder": "crf"}, "conll ner: span"),
-        ({}, {"head": "majority", "decoder": "none"}, "conll ner, decoder linear: span"),
-        ({"decoder": "none"}, {"decoder": "none"}, "conll ner, decoder none: span"),
-        ({}, {"label": "pos"}, "conll, decoder linear: span"),
-        ({"label": "2"}, {"label": "2"}, "conll, label 2, decoder linear: span"),
-        ({}, {"task": "wnut17"}, "label ner, decoder linear: span"),
-        ({"pooling": "mean"}, {"pooling": "mean"}, "conll ner, decoder linear, pooling mean: s"),
-        ({"pooling": "mean"}, {"pooling": "cls"}, "conll ner, decoder linear: span"),
-        (
-            {"spec": {"token_head": "max"}},
-            {"spec": {"token_head": "max"}},
-            "conll ner, decoder linear, token head max: span",
-        ),
-        ({"spec": {"token_head": "max"}}, {}, "conll ner, decoder linear: span"),
-        (
-            {"label": "ner (control 0)"},
-            {"label": "ner (control 0)"},
-            "conll ner (control 0), control labels, random by word type, decoder linear: span",
-        ),
-        (
-            {"label": "ner (control 0)"},
-            {"label": "ner (control 1)"},
-            "conll, control labels, random by word type, decoder linear: span",
-        ),
-        ({}, {"label": "ner (control 1)"}, "conll, decoder linear: span"),
+        ({}, {"decoder": "crf"}, "conll ner"),
+        ({}, {"head": "majority", "decoder": "none"}, "conll ner, decoder linear"),
+        ({"decoder": "none"}, {"decoder": "none"}, "conll ner, decoder none"),
+        ({}, {"label": "pos"}, "conll, decoder linear"),
+        ({"label": "2"}, {"label": "2"}, "conll, label 2, decoder linear"),
+        ({}, {"task": "wnut17"}, "label ner, decoder linear"),
+        ({"pooling": "mean"}, {"pooling": "mean"}, "conll ner, decoder linear, pooling mean"),
+        ({"pooling": "mean"}, {"pooling": "cls"}, "conll ner, decoder linear"),
+        (TOKENS, TOKENS, "conll ner, decoder linear, token head max"),
+        (TOKENS, {}, "conll ner, decoder linear"),
+        (CONTROL, CONTROL, f"conll ner (control 0), {RANDOM}"),
+        (CONTROL, OTHER, f"conll, {RANDOM}"),
+        ({}, OTHER, "conll, decoder linear"),
     ],
 )
 def test_caption_says_what_all_rows_share(one, two, start):
     records = [make_record(**one), make_record(**{"head": "last"} | two)]
-    assert caption(records, [interval([0.5])]).startswith(start)
+    assert caption(records, [interval([0.5])]).startswith(f"{start}: span")
 
 
 def test_a_caption_says_why_there_is_no_interval():

@@ -110,18 +110,17 @@ def naming(
     """Return the options in which settings differ, unless others settle them: what names tell.
 
     Args:
-        settings: options by name, of a record or of a row of a table; all have the same ones.
+        settings: all options by name, of a record or of a row of a table.
         settled_by: given an option, and those before it that are named, the options that can
             settle it: it is left out where it is a function of these. None of them leaves it out
             only where it does not vary.
     """
     named: list[str] = []
     for name in wording.OPTIONS:
-        if settings and name in settings[0]:
-            by = tuple(settled_by(name, named))
-            pairs = {(tuple(map(options.get, by)), options[name]) for options in settings}
-            if len(pairs) > len({causes for causes, _ in pairs}):  # one value does not follow
-                named.append(name)
+        by = tuple(settled_by(name, named))
+        pairs = {(tuple(map(options.get, by)), options[name]) for options in settings}
+        if len(pairs) > len({causes for causes, _ in pairs}):  # one value does not follow
+            named.append(name)
     return named
 
 

@@ -176,7 +176,6 @@ _IF_ASKED = ("among", "chosen", "verdict")
 
 def summarise(
     records: Sequence[Record],
-    by: Sequence[str] | None = None,
     also: Sequence[str] = (),
     *,
     best: BestOptions | None = None,
@@ -186,54 +185,46 @@ def summarise(
 
     Args:
         records: any records.
-        by: options that make a row; all of them when None.
         also: other scores that a table is to show, such as ``loss`` or ``test/loss``.
         best: what dev chose of each head, if it did; of what it chose dev is too good a score.
         judged: verdicts on the difference of rows to a reference, if there are any.
 
     Returns:
-        One row per combination of values, in a fixed order (baselines first, shots ascending).
+        One row per combination of options, in a fixed order (baselines first, shots ascending).
 
     Raises:
-        RecordError: there are no records, or a row would average over more than seeds.
-        OptionError: ``by`` names no option of a record, or ``also`` no score.
+        RecordError: there are no records, or a setting has two of one seed.
+        OptionError: ``also`` names no score.
     """
     if not records:
         raise RecordError("no records; run `probekit train` or `probekit sweep` first.")
     check_also(records, also)
-    names = tuple(wording.OPTIONS if by is None else by)
     rows = []
-    for key, group in grouped(records, names).items():
-        row = _row(group, dict(zip(names, key, strict=True)), also)
-        if best is not None:
-            doubtful = row.test_score is None and best.chose(key)
-            row = replace(row, among=best.among.get(key), chosen=tuple(best.by),
-                          marks=row.marks + (CHOSE,) * doubtful)  # fmt: skip
-        rows.append(replace(row, verdict=judged.rows.get(key)) if judged else row)
+    for key, group in grouped(records, tuple(wording.OPTIONS)).items():
+        options = dict(zip(wording.OPTIONS, key, strict=True))
+        what = wording.options_text({name: options[name] for name in ALWAYS})
+        tested = [record for record in group if record.test_score is not None]
+        doubtful = not tested and best is not None and best.chose(key)
+        row = ScoreRow(
+            options=options,
+            metric=group[0].metric,
+            seeds=tuple(sorted(record.seed for record in group)),
+            eval_score=mean_score(group, "eval_score", what),
+            eval_last=mean_score(group, "eval_last", what),
+            test_score=mean_score(tested, "test_score", what) if tested else None,
+            n_params=round(interval(record.n_params for record in group).mean),
+            train_seconds=interval(record.train_seconds for record in group).mean,
+            diverged=sum(record.diverged for record in group),
+            two_scores=has_two_scores(group),
+            marks=marks(group) + (CHOSE,) * doubtful,
+            rate_from=" or ".join(sorted({r.rate_from for r in group if r.rate_from})) or None,
+            beside=other_scores(group, also),
+            among=best.among.get(key) if best else None,
+            chosen=tuple(best.by) if best else (),
+            verdict=judged.rows.get(key) if judged else None,
+        )
+        rows.append(row)
     return rows
-
-
-def _row(group: Sequence[Record], options: dict[str, Any], also: Sequence[str]) -> ScoreRow:
-    what = wording.options_text({name: options[name] for name in ALWAYS if name in options})
-    what = what or "all records"
-    if len(metrics := sorted({record.metric for record in group})) > 1:
-        raise RecordError(f"{what}: cannot average {' and '.join(metrics)}; group by task, label.")
-    tested = [record for record in group if record.test_score is not None]
-    return ScoreRow(
-        options=options,
-        metric=metrics[0],
-        seeds=tuple(sorted(record.seed for record in group)),
-        eval_score=mean_score(group, "eval_score", what),
-        eval_last=mean_score(group, "eval_last", what),
-        test_score=mean_score(tested, "test_score", what) if tested else None,
-        n_params=round(interval(record.n_params for record in group).mean),
-        train_seconds=interval(record.train_seconds for record in group).mean,
-        diverged=sum(record.diverged for record in group),
-        two_scores=has_two_scores(group),
-        marks=marks(group),
-        rate_from=" or ".join(sorted({r.rate_from for r in group if r.rate_from})) or None,
-        beside=other_scores(group, also),
-    )
 
 
 def score_table(
@@ -347,17 +338,13 @@ def _shared(values: Iterable[Any]) -> Any:
 
 def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:
     """Return head and amount, the options that differ, those that dev chose, and rates' origin."""
-    names = list(rows[0].options) if rows else list(ALWAYS)
     options = [row.options for row in rows]
-    differing = naming(
-        options,
-        lambda name, _: [other for other in wording.OPTIONS[name].settled_by if other in names],
-    )
-    fractions = [row.options.get("fraction") is not None for row in rows]
+    differing = naming(options, lambda name, _: wording.OPTIONS[name].settled_by)
+    fractions = [row.options["fraction"] is not None for row in rows]
     always = ("head", "fraction") if rows and all(fractions) else ALWAYS
     shown = {*always, *["fraction"] * any(fractions), *differing}
     shown.update(name for row in rows for name in row.chosen)
-    columns = [option_column(name, options) for name in names if name in shown]
+    columns = [option_column(name, options) for name in wording.OPTIONS if name in shown]
     origins = [row.rate_from for row in rows]
     if not set(origins) <= {None, FIXED}:
         headings = [column.heading for column in columns]

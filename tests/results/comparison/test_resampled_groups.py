@@ -9,17 +9,7 @@ from scipy.stats import ttest_1samp
 
 from probekit.errors import RecordError
 from probekit.metrics import METRICS, Gold, ValueGold
-from probekit.results import load_records
-from probekit.results.comparison import (
-    best_depth,
-    choose_run,
-    compare,
-    compare_all,
-    comparison_table,
-    noise_text,
-    pairs_table,
-    verdicts,
-)
+from probekit.results import comparison, load_records
 from probekit.results.comparison.resampling import (
     Bootstrap,
     Groups,
@@ -199,7 +189,7 @@ def add_heads(path, groups, other=None, seeds=(0, 1, 2), heads=("p32", "last")):
 
 
 def both(path):
-    return choose_run(f"{path}#head=p32"), choose_run(f"{path}#head=last")
+    return comparison.choose_run(f"{path}#head=p32"), comparison.choose_run(f"{path}#head=last")
 
 
 def in_documents(found):
@@ -222,16 +212,18 @@ def test_documents_are_resampled_wherever_one_run_knows_them(tmp_path, one, othe
     """Files of an earlier version know none, and what sentences share is no matter of the run."""
     path = add_heads(tmp_path / "r.jsonl", one, other)
     for runs in (both(path), reversed(both(path))):
-        found = compare(*runs, samples=500)
+        found = comparison.compare(*runs, samples=500)
         assert (found.over_both.over, found.over_both.drawn.n) == ("seeds and documents", 12)
-        lines = comparison_table(found).notes
+        lines = comparison.comparison_table(found).notes
         assert "interval over 3 seeds and 12 documents (crossed, Student's t" in lines[0]
         assert lines[1].endswith("(paired bootstrap, 500 samples of 12 documents)")
-    (judged,) = compare_all(load_records(path), samples=500)
+    (judged,) = comparison.compare_all(load_records(path), samples=500)
     assert (judged.over, judged.drawn) == ("seeds and documents", Drawn(12, "documents"))
     assert judged.p == pytest.approx(max(found.p, found.over_both.p))
     assert (judged.low, judged.high) == pytest.approx((found.over_both.low, found.over_both.high))
-    (line,) = (line for line in verdicts(load_records(path)).lines if line.startswith("p over"))
+    (line,) = (
+        line for line in comparison.verdicts(load_records(path)).lines if line.startswith("p over")
+    )
     assert line == (
         "p over seeds and 12 documents (the larger p of a paired bootstrap, 10,000 samples and "
         "of crossed variance components)"
@@ -240,11 +232,11 @@ def test_documents_are_resampled_wherever_one_run_knows_them(tmp_path, one, othe
 
 def test_one_seed_is_judged_over_documents_alone(tmp_path):
     path = add_heads(tmp_path / "r.jsonl", lambda one: grouped(one, FEW, "prompt"), seeds=(0,))
-    found = compare_all(load_records(path), samples=500)
-    runs = compare(*reversed(both(path)), samples=500)
+    found = comparison.compare_all(load_records(path), samples=500)
+    runs = comparison.compare(*reversed(both(path)), samples=500)
     assert found[0].over == "groups by prompt"
     assert found[0].p == pytest.approx(max(runs.p, runs.over_both.p))
-    assert pairs_table(found, samples=500).notes[-1] == (
+    assert comparison.pairs_table(found, samples=500).notes[-1] == (
         "p over 4 groups by prompt, so few that intervals are rough (the larger p of a paired "
         "bootstrap, 500 samples and of a jackknife), where there is one seed or all seeds agree"
     )
@@ -256,9 +248,9 @@ def test_depths_are_held_against_the_best_over_documents(tmp_path):
                 depth=depth, key=f"k{depth}")
         for depth in range(3)
     ]  # fmt: skip
-    found = best_depth(records)
+    found = comparison.best_depth(records)
     assert found.drawn == Drawn(12, "documents")
-    assert noise_text([found]) == "paired over 12 documents"
+    assert comparison.noise_text([found]) == "paired over 12 documents"
 
 
 def test_runs_that_know_other_groups_are_refused(tmp_path):
@@ -268,9 +260,9 @@ def test_runs_that_know_other_groups_are_refused(tmp_path):
         r"and prompt\), and intervals resample whole groups\. Delete the predictions of both"
     )
     with pytest.raises(RecordError, match=message):
-        compare(*both(path), samples=100)
-    (one,) = compare_all(load_records(path), samples=100)  # over the seeds that are left
+        comparison.compare(*both(path), samples=100)
+    (one,) = comparison.compare_all(load_records(path), samples=100)  # over the seeds that are left
     assert one.over == "seeds" and "group the sentences differently" in one.why_not
     add_run(path, "mean", 0, classes(0.5, 3))  # beside which either would do
     with pytest.raises(RecordError, match="group the sentences differently"):
-        compare_all(load_records(path), samples=100)
+        comparison.compare_all(load_records(path), samples=100)

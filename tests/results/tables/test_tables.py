@@ -42,19 +42,9 @@ def test_summary_is_over_seeds():
     assert second.n_params == 7
 
 
-def test_summary_by_chosen_options():
-    records = [make_record(h, shots=k) for h in ("last", "p32") for k in (8, 128)]
-    assert [row.options for row in summarise(records, by=["shots", "head"])] == [
-        {"shots": k, "head": h} for k in (8, 128) for h in ("last", "p32")
-    ]
-
-
-def test_summary_refuses_to_mix_runs():
-    with pytest.raises(RecordError, match=r"differ in lr"):
-        summarise([make_record(lr=lr) for lr in (1e-3, 1e-4)], by=["head"])
-    mixed = [make_record(seed=0), make_record(seed=1, label="pos", metric="accuracy")]
-    with pytest.raises(RecordError, match="cannot average accuracy and span-f1"):
-        summarise(mixed, by=["head"])
+def test_summary_refuses_two_records_of_one_seed():
+    with pytest.raises(RecordError, match=r"p32, all sentences: 2 records share seeds.* in no opt"):
+        summarise([make_record(), make_record(key="again")])
 
 
 def test_no_records_says_what_to_run():

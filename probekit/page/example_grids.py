@@ -143,7 +143,14 @@ def _of_task(group: Sequence[Record], split: str | None) -> tuple[list[ExampleGr
             "predicted is not kept."
         )
     elif not kept:
-        missing.append(_without_predictions(group))
+        again = "run the commands above again with --predictions"
+        if all(record.depth is None for record in group):
+            again = (
+                "run `probekit depth` of the same model and task, which keeps them, or the "
+                "commands above again with --predictions"
+            )
+        count = f"its {len(group)} records" if len(group) > 1 else "its record"
+        missing.append(f"{task_title(group[0])}: {count} kept no predictions; {again}.")
     else:
         for about, columns in [*_curves(kept), *_heads(kept)]:
             try:
@@ -151,16 +158,6 @@ def _of_task(group: Sequence[Record], split: str | None) -> tuple[list[ExampleGr
             except ProbekitError as error:
                 missing.append(f"{about['title']}: {error}")
     return grids, missing
-
-
-def _without_predictions(group: Sequence[Record]) -> str:
-    again = "run `probekit depth` of the same model and task, which keeps them"
-    if all(record.depth is None for record in group):
-        again += ", or the commands above again with --predictions"
-    else:
-        again = "run the commands above again with --predictions"
-    count = f"its {len(group)} records" if len(group) > 1 else "its record"
-    return f"{task_title(group[0])}: {count} kept no predictions; {again}."
 
 
 def _curves(records: Sequence[Record]) -> Iterator[Probes]:

@@ -120,7 +120,9 @@ def text_table(found: TextPredictions) -> Table:
     layers = [one.layer for one in found.positions[0]]
     columns = [Column("token", [repr(token) for token in found.tokens], words=True)]
     for index, layer in enumerate(layers):
-        cells = [_cell(position[index]) for position in found.positions]
+        at_layer = [position[index] for position in found.positions]
+        ranks = ["" if one.rank is None else f" {one.rank:,}" for one in at_layer]
+        cells = [f"{one.tokens[0]!r}{rank}" for one, rank in zip(at_layer, ranks, strict=True)]
         columns.append(Column(layer_text(layer), cells, words=True))
     predicted = "the next token" if found.causal else "the token itself"
     caption = (
@@ -128,10 +130,6 @@ def text_table(found: TextPredictions) -> Table:
         f"the rank of {predicted}"
     )
     return Table(columns, [], caption)
-
-
-def _cell(one: PositionPrediction) -> str:
-    return repr(one.tokens[0]) + ("" if one.rank is None else f" {one.rank:,}")
 
 
 def lens_table(found: LensScores) -> Table:

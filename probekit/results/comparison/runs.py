@@ -177,11 +177,9 @@ def all_pairs(runs: Mapping[grouping.Key, RecordedRun]) -> dict[grouping.Key, li
     pairs = {data: list(combinations(alike, 2)) for data, alike in together.items()}
     pairs = {data: of_data for data, of_data in pairs.items() if of_data}
     if not pairs:
-        none = (
-            "one setting, and a pair needs two"
-            if len(runs) == 1
-            else f"{len(runs)} settings, but no two were run on the same data"
-        )
+        none = f"{len(runs)} settings, but no two were run on the same data"
+        if len(runs) == 1:
+            none = "one setting, and a pair needs two"
         raise RecordError(
             f"{none}: pairs share model, task, labels, shots and fraction. Give the records of "
             "several heads."

@@ -142,19 +142,6 @@ def _check_depths(name: str, by_depth: Mapping[int, RecordedRun]) -> None:
     check_same_seeds(named, f"every depth needs the same; {_AGAIN}")
 
 
-def _metric_of_classes(curve: DepthCurve) -> type[ClassMetric]:
-    """Return the metric of a curve, by which a prediction is right or wrong."""
-    record = curve.records[0]
-    metric = recorded_metric(record)
-    if not issubclass(metric, ClassMetric):
-        raise RecordError(
-            f"{curve.name} ({record.model}, {record.task}, {record.label}): this needs "
-            f"predictions of classes, and {metric.name} scores {metric.consumes}; choose a task "
-            "with classes, from a records file with --where task=TASK."
-        )
-    return metric
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DepthPredictions:
     """The predictions of one curve for one split.
@@ -235,7 +222,14 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
             split, other sentences or labels, or do not give the scores of their records.
         MissingFileError: a side file does not exist.
     """
-    metric = _metric_of_classes(curve)
+    record = curve.records[0]
+    metric = recorded_metric(record)
+    if not issubclass(metric, ClassMetric):
+        raise RecordError(
+            f"{curve.name} ({record.model}, {record.task}, {record.label}): this needs "
+            f"predictions of classes, and {metric.name} scores {metric.consumes}; choose a task "
+            "with classes, from a records file with --where task=TASK."
+        )
     runs = [*curve.probes.values()]
     probes = read_alike(runs, split, texts=False)
     reference = probes[0][0]

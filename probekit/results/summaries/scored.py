@@ -37,12 +37,9 @@ def score_on(record: Record, split: str, metric: str | None = None) -> float | N
         split: the split.
         metric: name of the score; None is the metric of the record.
     """
-    if metric not in (None, record.metric):
-        return record.scores.get(f"{split}/{metric}")
-    if split in SCORE_OF:
-        score: float | None = getattr(record, SCORE_OF[split])
-        return score
-    return record.scores.get(f"{split}/{record.metric}")
+    if split in SCORE_OF and metric in (None, record.metric):
+        return record.test_score if split == "test" else record.eval_score
+    return record.scores.get(f"{split}/{metric or record.metric}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from probekit import ExtractOptions, Location, extract, lens, save_figure
 from probekit.plots.curves import curve_styles, layer_axis
 from probekit.plots.panels import PANEL_HEIGHT, put_legend
 from probekit.plots.style import COLUMN_WIDTH, RC, fit, new_figure
-from probekit.results.lens_scores import LayerPrediction, LensScores
+from probekit.results.layer_scores import LayerPrediction, LensScores
 
 NAME = "next_token"
 TASK = "wikitext2"

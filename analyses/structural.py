@@ -11,7 +11,7 @@ from shared import argument_parser, write
 
 import probekit
 from probekit.features import Location
-from probekit.results.tree_scores import structure_table
+from probekit.results.layer_scores import structure_table
 
 NAME = "structural"
 

@@ -15,7 +15,7 @@ from probekit.cli.spread import spread
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
-    from probekit.results.lens_scores import TextPredictions
+    from probekit.results.layer_scores import TextPredictions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ def structure(
     """
     from probekit.features import Location
     from probekit.measures.structural import structure as measure
-    from probekit.results.tree_scores import structure_table
+    from probekit.results.layer_scores import structure_table
 
     asked: dict[str, Any] = {"layers": layers, "rank": rank, "epochs": epochs, "split": split}
     found = measure(
@@ -159,7 +159,7 @@ def lens(
     al. 2026). For a TEXT, prints the top token at each position and layer.
     """
     from probekit.measures.lenses import lens as measure
-    from probekit.results.lens_scores import lens_table, text_table
+    from probekit.results.layer_scores import lens_table, text_table
 
     if task is not None and len(task.split()) > 1 and not os.path.exists(task):
         if asked.save is not None:
@@ -180,8 +180,7 @@ def _read_text(
 ) -> "TextPredictions":
     """Return what each layer predicts at each position of a text, and write the page of it."""
     from probekit.measures.lenses import lens_of_text
-    from probekit.page.report_page import check_report
-    from probekit.page.token_page import write_lens_page
+    from probekit.page.report_page import check_report, write_lens_page
 
     if page is not None:
         check_report(page)

@@ -357,7 +357,7 @@ def overthinking(
     `probekit plot overthinking` draws the shares.
     """
     from probekit.results import overthinking as results
-    from probekit.results.overthinking.report_text import overthinking_text
+    from probekit.results.overthinking.measure import overthinking_text
 
     records = probes.records(runs)
     counted = results.overthinking(records, split=probes.split)
@@ -385,8 +385,7 @@ def exit_early(
     RUNS are what `probekit depth` recorded. `probekit plot exit` draws it.
     """
     from probekit.results.overthinking import early_exit
-    from probekit.results.overthinking.early_exit import check_tolerance
-    from probekit.results.overthinking.report_text import exit_text
+    from probekit.results.overthinking.early_exit import check_tolerance, exit_text
 
     check_tolerance(tolerance)
     records = probes.records(runs)

@@ -193,7 +193,7 @@ def _write_page(
     said: "Mapping[str, Sequence[Sequence[TokenPrediction]]]",
 ) -> None:
     """Write texts coloured by a label: of two the second, of more the last head's likeliest."""
-    from probekit.page.token_page import ColouredText, write_token_page
+    from probekit.page.report_page import ColouredText, write_token_page
 
     texts = []
     for of_text in zip(*said.values(), strict=True):

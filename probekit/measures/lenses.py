@@ -41,7 +41,7 @@ from probekit.measures.lens_maps import (
 from probekit.measures.measured_rows import drawn_places
 from probekit.probe.model_parts import KeptBackbone
 from probekit.results.comparison.resampling import Bootstrap, Estimate, Groups
-from probekit.results.lens_scores import (
+from probekit.results.layer_scores import (
     STATISTICS,
     LayerPrediction,
     LensScores,

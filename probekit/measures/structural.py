@@ -30,7 +30,7 @@ from probekit.measures.trees import (
     spearman,
 )
 from probekit.results.comparison.resampling import Bootstrap, Groups
-from probekit.results.tree_scores import LayerStructure, Structure
+from probekit.results.layer_scores import LayerStructure, Structure
 from probekit.tasks.spans import head_number
 
 RANK, BATCH, EPOCHS, RATE = 128, 20, 40, 1e-3

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 
 from probekit.base.notices import ProgressBar
 from probekit.errors import ProbekitError, RecordError
@@ -60,31 +60,27 @@ class ExampleGrid:
     found: Sequence[Predicted]
     probabilities: Float64[np.ndarray, "columns rows"] | None
 
-    def chosen(self, most: int) -> tuple[Int64[np.ndarray, " sentences"], Int64[np.ndarray, " r"]]:
-        """Return at most so many sentences, evenly spaced, and their rows."""
-        offsets = self.found[0].offsets
-        count = len(offsets) - 1
-        # 5 sentences, at most 3: 0, 2 and 4
-        kept = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(np.int64))
-        rows = [np.arange(offsets[sentence], offsets[sentence + 1]) for sentence in kept]
-        return kept, np.concatenate(rows) if rows else np.zeros(0, np.int64)
-
     def to_json(self, most: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the grid as the page reads it, and its sentences, which other grids may share.
 
         Args:
-            most: sentences that the page holds.
+            most: sentences that the page holds, at most, evenly spaced.
         """
-        kept, rows = self.chosen(most)
         first = self.found[0]
+        # 5 sentences, at most 3: 0, 2 and 4
+        spaced = np.linspace(0, len(first.ids) - 1, min(most, len(first.ids)))
+        kept = np.unique(spaced.round().astype(np.int64))
+        of_kept = np.isin(np.arange(len(first.ids)), kept)
+        rows = np.flatnonzero(np.repeat(of_kept, np.diff(first.offsets)))
         assert first.gold is not None, "classes and values have a gold side"
         kind: Packed = "f4" if first.content == "values" else "u1"
         if len(first.names) > 256:  # numbers of classes that one byte does not hold
             kind = "u2"
+        texts = [first.texts[sentence] for sentence in kept] if first.texts else []
         predicted = np.stack([probe.predicted[rows] for probe in self.found])
         sentences = {
             "ids": [first.ids[sentence] for sentence in kept],
-            "texts": [_readable(first.texts[sentence]) for sentence in kept] if first.texts else [],
+            "texts": [readable(text) if isinstance(text, str) else text for text in texts],
             "lengths": np.diff(first.offsets)[kept].tolist(),
             "of": len(first.ids),
             "names": list(first.names),
@@ -101,57 +97,38 @@ class ExampleGrid:
         return grid, sentences
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Probes that stand beside each other: a record each, by name."""
-
-    title: str
-    along: str
-    records: Mapping[str, Record]
-    seed: str
-
-
-def example_grids(
-    records: Sequence[Record], split: str | None = None, *, progress: bool = False
-) -> tuple[list[ExampleGrid], list[str]]:
-    """Return a grid per curve and per task, and why there is none of others.
-
-    Args:
-        records: any; baselines, which predict nothing, are left out.
-        split: whose sentences; None is test where all of a grid have one, else dev.
-        progress: show progress on stderr.
-    """
-    probes = without_baselines(records)
-    groups = [members for members in grouped(probes, TASK).values() if members[0].metric in METRICS]
-    every_grid, missing = [], []
-    with ProgressBar(total=len(groups), desc="examples", unit="task", shown=progress) as bar:
-        for group in groups:
-            grids, why = _of_task(group, split)
-            every_grid += grids
-            missing += why
-            bar.report(1)
-    return every_grid, missing
+Probes = tuple[Mapping[str, str], Mapping[str, Record]]
+"""Title, ``along`` and seed of a grid, and the record of each of its columns by name."""
 
 
 def packed_grids(
     records: Sequence[Record], split: str | None, most: int, *, progress: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return grids and the sentences that they are of, each once, and what has no grid and why.
+    """Return a grid per curve and per task, and why there is none of others.
 
     Args:
-        records: any.
+        records: any; baselines, which predict nothing, are left out.
         split: whose sentences; None is test where all of a grid have one, else dev.
         most: sentences that a grid holds; with 0 there are no grids.
         progress: show progress on stderr.
+
+    Returns:
+        The grids and the sentences that they are of, each once; and what has no grid and why.
     """
-    probe_grids, missing = example_grids(records, split, progress=progress) if most else ([], [])
+    probes = without_baselines(records) if most else []
+    groups = [members for members in grouped(probes, TASK).values() if members[0].metric in METRICS]
     grids: list[dict[str, Any]] = []
     texts: list[dict[str, Any]] = []
-    for probe_grid in probe_grids:
-        grid, sentences = probe_grid.to_json(most)
-        if sentences not in texts:
-            texts.append(sentences)
-        grids.append(grid | {"sentences": texts.index(sentences)})
+    missing: list[str] = []
+    with ProgressBar(total=len(groups), desc="examples", unit="task", shown=progress) as bar:
+        for group in groups:
+            of_task, why = _of_task(group, split)
+            missing += why
+            for grid, sentences in (probe_grid.to_json(most) for probe_grid in of_task):
+                if sentences not in texts:
+                    texts.append(sentences)
+                grids.append(grid | {"sentences": texts.index(sentences)})
+            bar.report(1)
     return {"grids": grids, "sentences": texts}, missing
 
 
@@ -166,27 +143,24 @@ def _of_task(group: Sequence[Record], split: str | None) -> tuple[list[ExampleGr
             "predicted is not kept."
         )
     elif not kept:
-        missing.append(_without_predictions(group))
+        again = "run the commands above again with --predictions"
+        if all(record.depth is None for record in group):
+            again = (
+                "run `probekit depth` of the same model and task, which keeps them, or the "
+                "commands above again with --predictions"
+            )
+        count = f"its {len(group)} records" if len(group) > 1 else "its record"
+        missing.append(f"{task_title(group[0])}: {count} kept no predictions; {again}.")
     else:
-        for columns in [*_curves(kept), *_heads(kept)]:
+        for about, columns in [*_curves(kept), *_heads(kept)]:
             try:
-                grids.append(_grid(columns, split))
+                grids.append(_grid(about, columns, split))
             except ProbekitError as error:
-                missing.append(f"{columns.title}: {error}")
+                missing.append(f"{about['title']}: {error}")
     return grids, missing
 
 
-def _without_predictions(group: Sequence[Record]) -> str:
-    again = "run `probekit depth` of the same model and task, which keeps them"
-    if all(record.depth is None for record in group):
-        again += ", or the commands above again with --predictions"
-    else:
-        again = "run the commands above again with --predictions"
-    count = f"its {len(group)} records" if len(group) > 1 else "its record"
-    return f"{task_title(group[0])}: {count} kept no predictions; {again}."
-
-
-def _curves(records: Sequence[Record]) -> Iterator[_Columns]:
+def _curves(records: Sequence[Record]) -> Iterator[Probes]:
     """Yield the probes of each curve, by depth."""
     truncated = [record for record in records if record.depth is not None]
     for name, members in series(truncated, given=["depth"]).items():
@@ -194,53 +168,45 @@ def _curves(records: Sequence[Record]) -> Iterator[_Columns]:
         first = {record.depth: record for record in members if record.seed == seeds[0]}
         depths = sorted(depth for depth in first if depth is not None)
         if len(depths) > 1:
-            columns = {layer_text(depth): first[depth] for depth in depths}
             title = f"{name}: {task_title(members[0])}"
-            yield _Columns(title, "depth", columns, _seed_text(seeds))
+            columns = {layer_text(depth): first[depth] for depth in depths}
+            yield {"title": title, "along": "depth", "seed": _seed_text(seeds)}, columns
 
 
-def _heads(records: Sequence[Record]) -> Iterator[_Columns]:
+def _heads(records: Sequence[Record]) -> Iterator[Probes]:
     """Yield the probes of all layers on as much of train, by head and what tells them apart."""
     whole = [record for record in records if record.depth is None]
     for (shots, fraction), group in grouped(whole, ["shots", "fraction"]).items():
         seeds = sorted({record.seed for record in group})
-        settings = series(group, given=["shots", "fraction"])
-        first = {
-            name: min(members, key=lambda record: record.seed) for name, members in settings.items()
-        }
-        amount = {"shots": shots, "fraction": fraction}
-        more = {name: value for name, value in amount.items() if value is not None}
-        title = f"heads: {task_title(group[0], **more)}"
-        yield _Columns(title, "head", first, _seed_text(seeds))
-
-
-def _readable(text: str | tuple[str, ...]) -> str | tuple[str, ...]:
-    return readable(text) if isinstance(text, str) else text
+        settings = series(group, given=["shots", "fraction"]).items()
+        first = {name: min(runs, key=lambda record: record.seed) for name, runs in settings}
+        title = f"heads: {task_title(group[0], shots=shots, fraction=fraction)}"
+        yield {"title": title, "along": "head", "seed": _seed_text(seeds)}, first
 
 
 def _seed_text(seeds: Sequence[int]) -> str:
     return f"seed {seeds[0]}" + (f" of {len(seeds)} seeds" if len(seeds) > 1 else "")
 
 
-def _grid(columns: _Columns, split: str | None) -> ExampleGrid:
+def _grid(
+    about: Mapping[str, str], columns: Mapping[str, Record], split: str | None
+) -> ExampleGrid:
     """Read the side files of some probes, checked to be about the same sentences and labels."""
-    split = split or reported_split([*columns.records.values()])
+    split = split or reported_split([*columns.values()])
     runs = [
-        RecordedRun.of(f"{columns.title}, {columns.along} {name}", [record])
-        for name, record in columns.records.items()
+        RecordedRun.of(f"{about['title']}, {about['along']} {name}", [record])
+        for name, record in columns.items()
     ]
     predicted = [probe for (probe,) in read_alike(runs, split)]
     probabilities = None
     if predicted[0].content != "values":
         probabilities = np.stack([probe.probability_of_predicted() for probe in predicted])
     if predicted[0].content == "sets":
-        predicted = _sets_as_classes(columns.title, predicted)
+        predicted = _sets_as_classes(about["title"], predicted)
     return ExampleGrid(
-        title=columns.title,
-        along=columns.along,
+        **about,
         split=split,
-        seed=columns.seed,
-        columns=list(columns.records),
+        columns=list(columns),
         found=[replace(probe, probabilities=None, kept=None) for probe in predicted],
         probabilities=probabilities,
     )

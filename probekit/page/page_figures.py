@@ -2,11 +2,10 @@
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
-from typing import Protocol
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -23,8 +22,8 @@ from probekit.results.comparison import best_depths
 from probekit.results.comparison.pairing import recorded_metric
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import notes
-from probekit.results.summaries.grouping import BASELINES, grouped
-from probekit.results.summaries.layer_measures import ABLATION, SHARES, WEIGHTS
+from probekit.results.summaries.grouping import BASELINES, full_depth, grouped
+from probekit.results.summaries.layer_measures import MEASURES
 from probekit.results.summaries.scored import Scored
 from probekit.results.summaries.wording import model_text, options_text
 
@@ -32,10 +31,10 @@ TASK = ("model", "task", "label", "metric")
 """Options that are never mixed in one picture."""
 
 _MEASURES = {
-    "weights": ("weights", WEIGHTS),
-    "shares": ("shares of the logits", SHARES),
-    "ablation": ("loss without a layer", ABLATION),
-}
+    "weights": "weights", "shares": "shares of the logits", "ablation": "loss without a layer",
+}  # fmt: skip
+"""What numbers of each layer are called, by the names of `MEASURES`."""
+
 _THEME = {
     "#000000": "currentColor",
     "#ffffff": "var(--ground)",
@@ -49,13 +48,6 @@ _COLOUR = re.compile("""(?:(?<=: )|(?<==["']))#[0-9a-f]{6}""")
 _LARGER = 1.35  # times its size in print
 _REACH = 6  # radius around a point where its values are shown, pt
 _HEADINGS = {"low": "95 % from", "high": "95 % to", "column": "layer"}
-
-
-class Plot(Protocol):
-    """A plot function whose other options are settled."""
-
-    def __call__(self, records: Sequence[Record], *, look: Look) -> Figure:
-        """Draw some records."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +82,7 @@ class _Asked:
     section: str
     title: str
     records: Sequence[Record]
-    plot: Plot
+    plot: Callable[..., Figure]
     captions: Sequence[str] = ()
 
 
@@ -150,9 +142,9 @@ def _curves(records: Sequence[Record], split: Scored | None) -> Iterator[_Asked]
 
 def _layers(records: Sequence[Record]) -> Iterator[_Asked]:
     """Yield a heatmap per model and measure: tasks and heads as rows, layers as columns."""
-    for of, (what, measure) in _MEASURES.items():
-        held = [record for record in records if len(measure.values(record)) > 1]
-        held = [record for record in held if record.depth is None] or held
+    for of, what in _MEASURES.items():
+        measure = MEASURES[of]
+        held = full_depth([record for record in records if len(measure.values(record)) > 1])
         for (model,), group in grouped(held, ["model"]).items():
             for way in sorted({measure.way(record) or "" for record in group}):
                 alike = [record for record in group if (measure.way(record) or "") == way]
@@ -194,7 +186,7 @@ def _drawn(asked: _Asked) -> PageFigure:
         asked.captions,
         [labels.get(name, name) for name in names],
         [name in ("curve", "row", "note") for name in names],
-        [[_text(mark.values.get(name)) for name in names] for mark in figure.marks],
+        [[_text(mark.values.get(name, ""), 6) for name in names] for mark in figure.marks],
     )
 
 
@@ -203,13 +195,6 @@ def _labels(figure: Figure) -> dict[str, str]:
     first = figure.axes[0]
     axes = {"x": first.get_xlabel(), "y": first.get_ylabel()}
     return _HEADINGS | {name: " ".join(label.split()) for name, label in axes.items()}
-
-
-def _text(value: str | float | None) -> str:
-    """Return a value as it is read: numbers with more digits than any picture shows."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    return f"{value:.6g}"
 
 
 def svg_text(figure: Drawing, title: str) -> str:
@@ -242,11 +227,10 @@ def svg_text(figure: Drawing, title: str) -> str:
 def _mark_text(mark: Mark, height: float, labels: dict[str, str]) -> str:
     """Return an element that nothing is seen of, and that shows what a mark says."""
     said = "\n".join(
-        f"{labels.get(name, name)}: {value:.4g}" if isinstance(value, float) else
-        f"{labels.get(name, name)}: {value}"
+        f"{labels.get(name, name)}: {_text(value, 4)}"
         for name, value in mark.values.items()
         if value is not None
-    )  # fmt: skip
+    )
     x, y = mark.axes.transData.transform((mark.x, mark.y))
     title = f"<title>{escape(said)}</title>"
     if mark.corner is None:
@@ -254,3 +238,9 @@ def _mark_text(mark: Mark, height: float, labels: dict[str, str]) -> str:
     right, low = mark.axes.transData.transform(mark.corner)
     size = f'width="{right - x:.1f}" height="{y - low:.1f}"'
     return f'<rect x="{x:.1f}" y="{height - y:.1f}" {size}>{title}</rect>'
+
+
+def _text(value: str | float | None, digits: int) -> str:
+    if value is None or isinstance(value, str | int):
+        return "" if value is None else str(value)
+    return f"{value:.{digits}g}"

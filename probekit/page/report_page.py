@@ -1,4 +1,4 @@
-"""The report of some records: everything that they hold, on one page in one file."""
+"""Pages of one file: the report of some records, and texts as heads or layers read them."""
 
 import base64
 import hashlib
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from probekit.base.registry import PathName, choose
 from probekit.base.replacing import replacing
@@ -19,16 +19,14 @@ from probekit.page.rerun_commands import ENTRY_COLUMNS, find_asked, rerun_comman
 from probekit.results import tables
 from probekit.results.comparison import verdicts
 from probekit.results.comparison.resampling import Bootstrap
+from probekit.results.layer_scores import TextPredictions
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import beside_heads, full_depth, grouped, without_baselines
 from probekit.results.summaries.scored import SCORE_OF, Scored, scored_by
 from probekit.results.summaries.typeset import NOTHING
-from probekit.results.summaries.wording import OPTIONS, model_text
+from probekit.results.summaries.wording import OPTIONS, layer_text, model_text
 from probekit.tasks.suites import SUITES
 from probekit.version import __version__
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 SUFFIXES = (".html", ".htm")
 EXAMPLES = 20_000
@@ -37,9 +35,6 @@ EXAMPLES = 20_000
 _SAME = ("task", "label", "metric")
 _HOW = {name.replace("_", " ") for name, option in OPTIONS.items() if option.how}
 """Headings of how heads were trained: they come last, so that the scores are seen first."""
-
-_NONE = {NOTHING}
-"""Cells of a column that says nothing."""
 
 _STATIC = files("probekit.page") / "static"
 _SCRIPTS = ("page.js", "judges.js", "examples.js")
@@ -124,15 +119,7 @@ def write_report(
         StorageError: the file cannot be written.
     """
     path = check_report(out)
-    data = page_data(records, options or ReportOptions())
-    try:
-        with replacing(path) as fresh:
-            fresh.write_bytes(render(data))
-    except OSError as error:
-        raise StorageError(
-            f"{path}: cannot write the report ({error.strerror}); choose another file with -o."
-        ) from error
-    return path
+    return _write(path, render(page_data(records, options or ReportOptions())))
 
 
 def check_report(out: PathName) -> Path:
@@ -174,7 +161,6 @@ def page_data(records: Sequence[Record], options: ReportOptions) -> dict[str, An
     return {
         "title": options.title or _title(shown),
         "note": options.note or "",
-        "version": __version__,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "facts": asked.facts,
         "entries": asked.entries,
@@ -187,13 +173,12 @@ def page_data(records: Sequence[Record], options: ReportOptions) -> dict[str, An
 
 
 def _title(records: Sequence[Record]) -> str:
-    models = list(dict.fromkeys(model_text(record.model) for record in records))
-    tasks = list(dict.fromkeys(record.task for record in records))
-    return f"{_counted(models, 'models')} on {_counted(tasks, 'tasks')}"
-
-
-def _counted(names: Sequence[str], what: str) -> str:
-    return ", ".join(names) if len(names) < 4 else f"{len(names)} {what}"
+    models = dict.fromkeys(model_text(record.model) for record in records)
+    named = {"models": models, "tasks": dict.fromkeys(record.task for record in records)}
+    return " on ".join(
+        ", ".join(names) if len(names) < 4 else f"{len(names)} {what}"
+        for what, names in named.items()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +247,7 @@ def _over_tasks(records: Sequence[Record]) -> Iterator[ScoreTable]:
 
 def _as_shown(title: str, table: tables.Table, why_not: str = "") -> ScoreTable:
     """Return a table with what the page shows of it."""
-    columns = [column for column in table.columns if {c.strip() for c in column.cells} != _NONE]
+    columns = [column for column in table.columns if {c.strip() for c in column.cells} != {NOTHING}]
     columns.sort(key=lambda column: column.heading in _HOW)
     cells = [[cell.strip() for cell in column.cells] for column in columns]
     return ScoreTable(
@@ -275,33 +260,42 @@ def _as_shown(title: str, table: tables.Table, why_not: str = "") -> ScoreTable:
     )
 
 
-def page_environment() -> "Environment":
-    """Return what renders the templates of pages, with all text escaped."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined  # slow to import
-
-    return Environment(
-        loader=FunctionLoader(static_text), autoescape=True, undefined=StrictUndefined
-    )
-
-
 def render(data: Mapping[str, Any]) -> bytes:
     """Return the page of what `page_data` returned; texts in it are shown as text."""
     scripts = [static_text(name) for name in _SCRIPTS]
-    page = (
-        page_environment()
-        .get_template("report.html.j2")
-        .render(
-            data,
-            sections=_SECTIONS,
-            entry_columns=ENTRY_COLUMNS,
-            style=static_text("report.css"),
-            scripts=scripts,
-            hashes=[script_hash(script) for script in scripts],
-            json=script_json(data["examples"]),
-        )
-    )
+    shown = {
+        "sections": _SECTIONS,
+        "entry_columns": ENTRY_COLUMNS,
+        "scripts": scripts,
+        "hashes": [script_hash(script) for script in scripts],
+        "json": script_json(data["examples"]),
+    }
     # half of a surrogate pair, which JSON may hold and UTF-8 not, becomes an escape of JSON
-    return page.encode("utf-8", errors="backslashreplace")
+    return _page("report.html.j2", **data, **shown).encode("utf-8", errors="backslashreplace")
+
+
+def _page(template: str, **content: Any) -> str:
+    """Return a page of a template, with all text escaped and the style that pages share."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined  # slow to import
+
+    pages = Environment(
+        loader=FunctionLoader(static_text), autoescape=True, undefined=StrictUndefined
+    )
+    pages.filters["named"] = layer_text
+    pages.filters["shown"] = lambda token: repr(token)[1:-1] if token.strip(" ") else "␣"
+    content = {"version": __version__, "style": static_text("report.css"), **content}
+    return pages.get_template(template).render(content)
+
+
+def _write(path: Path, page: bytes) -> Path:
+    try:
+        with replacing(path) as fresh:
+            fresh.write_bytes(page)
+    except OSError as error:
+        raise StorageError(
+            f"{path}: cannot write the page ({error.strerror}); choose another file with -o."
+        ) from error
+    return path
 
 
 def script_json(data: Mapping[str, Any]) -> str:
@@ -319,3 +313,47 @@ def script_hash(script: str) -> str:
 def static_text(name: str) -> str:
     """Return a file of the page's own."""
     return _STATIC.joinpath(name).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColouredText:
+    """A text as heads read it.
+
+    Attributes:
+        label: the label whose probability the colours are.
+        rows: by the name of each head, its tokens with these probabilities.
+    """
+
+    label: str
+    rows: Mapping[str, Sequence[tuple[str, float]]]
+
+
+def write_token_page(out: Path, title: str, texts: Sequence[ColouredText]) -> None:
+    """Write the page; texts in it are shown as text.
+
+    Args:
+        out: the file, which `check_report` accepts.
+        title: of the page.
+        texts: in their order.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    page = _page("tokens.html.j2", title=title, texts=texts)
+    _write(out, page.encode("utf-8", errors="replace"))
+
+
+def write_lens_page(out: Path, found: TextPredictions) -> None:
+    """Write what each layer predicts at each position: a row per layer, the last one on top.
+
+    Args:
+        out: the file, which `check_report` accepts.
+        found: what `lens_of_text` returned.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    rows = list(zip(*found.positions, strict=True))[::-1]
+    title = f"{found.model}, {found.lens} lens"
+    page = _page("lens.html.j2", title=title, found=found, rows=rows)
+    _write(out, page.encode("utf-8", errors="replace"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import EXAMPLES_IN_MEMORY, OUTPUT_HEAD, keep_and_points
+from probekit.base.kinds import EXAMPLES_IN_MEMORY, keep_and_points
 from probekit.base.notices import human_bytes
 from probekit.base.registry import argument, flag
 from probekit.base.selection import SOLVED
@@ -96,17 +96,13 @@ _OF_MODEL = ("random_init", "part", "quantize")
 """Options of extraction that make another model of the one that is named."""
 
 
-def extract_command(
-    manifest: Manifest, cache: Path, task: str, *, data: str = _DATA, random_init: int | None = None
-) -> str:
+def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
     """Return the command that makes an entry, and those of the other splits, again.
 
     Args:
         manifest: of the entry.
         cache: the cache root.
         task: what its task was called in a run.
-        data: the folder with its published files, where it was read from such.
-        random_init: seed of random weights in place of the model's.
     """
     asked, kind = manifest.request, _own_kind(manifest)
     if manifest.origin == EXAMPLES_IN_MEMORY:
@@ -119,7 +115,7 @@ def extract_command(
         numbers = ["--layer-ids", ",".join(map(str, said["layer_ids"]))]
         return shlex.join(["probekit", "cache", "import", *words, *numbers, *_root(cache)])
     if kind is None and manifest.task != "demo-ner" and not manifest.origin.startswith("hub:"):
-        words += ["--data", data]
+        words += ["--data", _DATA]
     keep, points = keep_and_points(asked["keep"])
     words += ["--keep", keep]
     usual = {
@@ -140,15 +136,9 @@ def extract_command(
     given |= {"points": points, "only": manifest.only, "limit": manifest.limit}
     given |= {"revision": manifest.model_info.get("revision")}
     given |= {name: asked["model"].get(name) for name in _OF_MODEL}
-    if random_init is not None:  # of the model that a run trained, its base is drawn anew
-        words[0] = argument(str(manifest.model_info.get("base", words[0])))
-        tie = "input" if OUTPUT_HEAD in asked["keep"] else None
-        given |= {"random_init": random_init, "tie": tie}
     for name, value in given.items():
         words += [] if value is None else [flag(name), str(value)]
     command = shlex.join(["probekit", "extract", *words, *_root(cache)])
-    if random_init is not None:
-        return command
     if converted:
         again = ["convert", words[0], task, "--dtype", asked["dtype"], *_root(cache)]
         return f"{command} && {shlex.join(['probekit', 'cache', *again])}"
@@ -188,7 +178,10 @@ def _words(
         frozen = "frozen-fusion:" if record.freeze else "fusion:"
         shared["start"] = _SAVED if record.init.endswith("with decoder") else frozen + _SAVED
     if protocol := shared.pop("protocol", None):
-        shared["protocol"], made = _protocol_made(protocol)
+        shared["protocol"] = f"protocol-{digest(protocol)[:8]}.toml"
+        lines = [f"{name} = {json.dumps(value)}" for name, value in protocol.items()]
+        printed = shlex.join(["printf", r"%s\n", *lines])
+        made = f"{printed} > {shared['protocol']} && "
     if record.ablated:
         shared["ablate"] = record.ablated
     for name, value in shared.items():
@@ -196,14 +189,6 @@ def _words(
     if record.predictions is not None and record.depth is None:  # which `depth` keeps anyway
         words.append("--predictions")
     return (made, *words)
-
-
-def _protocol_made(protocol: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the file of a protocol, and what writes it before the command that reads it."""
-    file = f"protocol-{digest(protocol)[:8]}.toml"
-    fields = [f"{name} = {json.dumps(value)}" for name, value in protocol.items()]
-    lines = shlex.join(["printf", r"%s\n", *fields])
-    return file, f"{lines} > {file} && "
 
 
 def _head_rank(head: str) -> tuple[int, str]:
@@ -226,7 +211,6 @@ def _every(depths: Sequence[int]) -> list[str]:
 
 
 _COUNTED = ("examples", "words", "tokens", "truncated_words")
-_COMPLETE = "complete"
 
 EntryFact = Mapping[str, str]
 """What is known of an entry, by `ENTRY_COLUMNS`."""
@@ -303,31 +287,36 @@ def _folders_of(folders: Sequence[EntryFolder], key: str) -> Iterator[EntryFolde
 
 
 def _entry_fact(folder: EntryFolder) -> EntryFact:
-    manifest, state = folder.manifest, _COMPLETE
+    manifest, state = folder.manifest, "complete"
     try:
         Entry.open(folder.path)
     except ProbekitError as error:
         state = str(error)
-    shown = {"model": folder.model, "task": folder.task, "split": folder.split, "key": folder.key8}
-    known = {"holds": "-", "stored": "-", "created": "-"}
+    known = {"model": folder.model, "task": folder.task, "split": folder.split, "key": folder.key8}
     if manifest is not None:
-        stored = f"{manifest.dtype}, {manifest.backend}; computed in {manifest.compute_dtype}"
         held = {name: manifest.counts.get(name, 0) for name in _COUNTED}
         counts = [f"{count:,} {name.replace('_', ' ')}" for name, count in held.items() if count]
         limit = "" if manifest.limit is None else f" (limit {manifest.limit:,})"
-        holds = ", ".join([*counts, human_bytes(folder.nbytes)]) + limit
-        known = {"holds": holds, "stored": stored, "created": manifest.created[:10]}
-    return shown | known | {"state": state}
+        known |= {
+            "holds": ", ".join([*counts, human_bytes(folder.nbytes)]) + limit,
+            "stored": f"{manifest.dtype}, {manifest.backend}; computed in {manifest.compute_dtype}",
+            "created": manifest.created[:10],
+        }
+    return dict.fromkeys(ENTRY_COLUMNS, "-") | known | {"state": state}
 
 
 def _missing_fact(record: Record) -> EntryFact:
     seen = record.seen
     counts = [f"{seen[name]:,} {what}" for name, what in
               (("of_examples", "examples"), ("of_rows", "rows")) if name in seen]  # fmt: skip
-    stored = ", ".join(str(seen[name]) for name in ("dtype", "format") if name in seen)
-    shown = {"model": model_text(record.model), "task": record.task, "split": "-"}
-    known = {"key": record.entry[:8], "holds": ", ".join(counts) or "-", "stored": stored or "-"}
-    return shown | known | {"created": "-", "state": "not in the cache that was looked at"}
+    return dict.fromkeys(ENTRY_COLUMNS, "-") | {
+        "model": model_text(record.model),
+        "task": record.task,
+        "key": record.entry[:8],
+        "holds": ", ".join(counts) or "-",
+        "stored": ", ".join(str(seen[name]) for name in ("dtype", "format") if name in seen) or "-",
+        "state": "not in the cache that was looked at",
+    }
 
 
 def _model_text(manifest: Manifest) -> str:

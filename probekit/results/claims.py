@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -27,14 +27,7 @@ import psutil
 
 from probekit.base.fingerprint import parse_json
 from probekit.base.notices import warn_once
-from probekit.results.log import (
-    append_line,
-    check_appendable,
-    is_torn,
-    lock_file,
-    recorded,
-    records_lock,
-)
+from probekit.results import log
 from probekit.results.record import Record
 
 logger = logging.getLogger(__name__)
@@ -44,7 +37,7 @@ BEAT_SECONDS = 30.0
 SILENT_SECONDS = 600.0
 """Age of the last heartbeat from which on an owner that cannot be looked up is taken for dead."""
 
-_CLAIM, SNAPSHOT = "claim", "snapshot"
+CLAIM, SNAPSHOT = "claim", "snapshot"
 """Kinds of `run_file`."""
 
 _SAME_START = 5.0
@@ -109,19 +102,17 @@ class Claims:
 
     out: Path
     name: str | None = None
-    _owner: Owner = field(init=False)
-    _held: set[str] = field(default_factory=set, init=False)
-    _ended: threading.Event = field(default_factory=threading.Event, init=False)
-    _beating: threading.Thread = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Become an owner."""
+        """Become an owner that has claimed nothing."""
         self._owner = Owner.here(self.name)
+        self._held: set[str] = set()
+        self._ended = threading.Event()
+        self._beating = threading.Thread(target=self._beat, name="probekit-claims", daemon=True)
 
     def __enter__(self) -> Self:
         """Remove what lost owners left, and start the heartbeat."""
         _remove_left(self.out)
-        self._beating = threading.Thread(target=self._beat, name="probekit-claims", daemon=True)
         self._beating.start()
         return self
 
@@ -141,9 +132,9 @@ class Claims:
             StorageError: the claims cannot be written.
         """
         taken: set[str] = set()
-        with records_lock(self.out):
+        with log.records_lock(self.out):
             for key in keys:
-                path = claim_path(self.out, key)
+                path = run_file(self.out, key)
                 owner = _read(path)
                 lost = owner is not None and owner.name == self.name
                 if owner is not None and not lost and _counts(path, owner, self.out):
@@ -165,11 +156,11 @@ class Claims:
             RecordError: the file ends in something that is no part of a record.
             StorageError: the file cannot be written.
         """
-        with records_lock(self.out):
-            is_owner = _read(claim_path(self.out, record.key)) == self._owner
+        with log.records_lock(self.out):
+            is_owner = _read(run_file(self.out, record.key)) == self._owner
             if is_owner:
-                append_line(self.out, record)
-                claim_path(self.out, record.key).unlink(missing_ok=True)
+                log.append_line(self.out, record)
+                run_file(self.out, record.key).unlink(missing_ok=True)
         self._held.discard(record.key)
         if not is_owner:
             logger.warning(
@@ -184,9 +175,9 @@ class Claims:
         held = self._held.intersection(keys)
         if not held:
             return
-        with records_lock(self.out):
+        with log.records_lock(self.out):
             for key in held:
-                path = claim_path(self.out, key)
+                path = run_file(self.out, key)
                 if _read(path) == self._owner:
                     path.unlink(missing_ok=True)
         self._held -= held
@@ -194,18 +185,13 @@ class Claims:
     def _beat(self) -> None:
         while not self._ended.wait(BEAT_SECONDS):
             for key in list(self._held):
-                path = claim_path(self.out, key)
+                path = run_file(self.out, key)
                 with suppress(OSError):  # a beat that is missed is made up for by the next
                     if _read(path) == self._owner:
                         os.utime(path)
 
 
-def claim_path(out: Path, key: str) -> Path:
-    """Return the file of a claim."""
-    return run_file(out, key, _CLAIM)
-
-
-def run_file(out: Path, key: str, kind: str) -> Path:
+def run_file(out: Path, key: str, kind: str = CLAIM) -> Path:
     """Return a file of a run that is not recorded yet, beside the records.
 
     Args:
@@ -220,15 +206,15 @@ def run_file(out: Path, key: str, kind: str) -> Path:
 def _remove_left(out: Path) -> None:
     """Remove claims that count no more, and snapshots of runs that are recorded."""
     out = out.resolve()
-    pattern = re.compile(rf"{re.escape(out.name)}\.([0-9a-f]{{16}})\.({_CLAIM}|{SNAPSHOT})")
+    pattern = re.compile(rf"{re.escape(out.name)}\.([0-9a-f]{{16}})\.({CLAIM}|{SNAPSHOT})")
     left = [name for path in out.parent.glob("*") if (name := pattern.fullmatch(path.name))]
     if not left:
         return
-    with records_lock(out):
-        done = {key[:16] for key in recorded(out)}
+    with log.records_lock(out):
+        done = {key[:16] for key in log.recorded(out)}
         for name in left:
             path = out.with_name(name[0])
-            owner = _read(path) if name[2] == _CLAIM else None
+            owner = _read(path) if name[2] == CLAIM else None
             finished = name[1] in done
             if finished if owner is None else not _counts(path, owner, out):
                 _let_go(path, None if finished else owner)
@@ -237,8 +223,8 @@ def _remove_left(out: Path) -> None:
 def tidy(out: Path) -> None:
     """Remove what a killed process left of runs that are recorded: claims, and a torn line."""
     _remove_left(out)
-    if is_torn(out):
-        check_appendable(out)
+    if log.is_torn(out):
+        log.check_appendable(out)
 
 
 def _let_go(path: Path, owner: Owner | None) -> None:
@@ -257,12 +243,9 @@ def owners(out: Path, keys: Iterable[str]) -> dict[str, Owner]:
         out: the records file.
         keys: record keys.
     """
-    read = {key: _read(claim_path(out, key)) for key in keys}
-    return {
-        key: owner
-        for key, owner in read.items()
-        if owner is not None and _counts(claim_path(out, key), owner, out)
-    }
+    paths = {key: run_file(out, key) for key in keys}
+    read = {key: _read(path) for key, path in paths.items()}
+    return {key: own for key, own in read.items() if own and _counts(paths[key], own, out)}
 
 
 def wait_for_change(out: Path, claimed: Mapping[str, Owner]) -> None:
@@ -294,7 +277,7 @@ def _counts(path: Path, owner: Owner, out: Path) -> bool:
         return False
     # Clocks of machines may differ: now is when that of the file system says that a file was
     # touched, one that is there anyhow.
-    lock = lock_file(out)
+    lock = log.lock_file(out)
     lock.touch()
     return abs(lock.stat().st_mtime - beat) < SILENT_SECONDS  # nobody beats in the future
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _WHOLE = ("depth", "shots", "epochs", "evals", "batch_size")
 """Whole numbers that may be missing: pandas would make fractions of them."""
 
-_AS_IT_IS = ("confusion",)
-
 
 class Records(list[Record]):
     """A list of records that knows their files and can be made a pandas table.
@@ -109,14 +107,10 @@ def _flat(values: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, Any
     """Yield the values of nested mappings with the path to each; empty mappings have none."""
     for name, value in values.items():
         path = f"{above}{name}"
-        if isinstance(value, Mapping) and path not in _AS_IT_IS:
+        if isinstance(value, Mapping) and path != "confusion":
             yield from _flat(value, f"{path}/")
-        elif not (above == "" and value is None and path in _NESTED):
+        elif (path, value) != ("raw_weights", None):  # mappings, or None
             yield path, value
-
-
-_NESTED = ("raw_weights",)
-"""Mappings that are None where there is none."""
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

@@ -130,10 +130,11 @@ class Geometry(Measurement):
         Raises:
             RecordError: a field is missing, or there is no layer.
         """
-        massive = [tuple(MassiveChannel(**m) for m in layer["massive"]) for layer in data["layers"]]
         layers = tuple(
-            LayerGeometry(**layer | {"massive": channels})
-            for layer, channels in zip(data["layers"], massive, strict=True)
+            LayerGeometry(
+                **layer | {"massive": tuple(MassiveChannel(**m) for m in layer["massive"])}
+            )
+            for layer in data["layers"]
         )
         if not layers:
             raise RecordError("it holds no layer; measure again with `probekit geometry --json`.")
@@ -170,9 +171,7 @@ def geometry_table(geometry: Geometry) -> Table:
         Column("CKA last", [_number(geometry.cka[index][-1], 3) for index in places]),
         Column("massive", [_massive_text(layer) for layer in layers], words=True),
     ]
-    different = [
-        layer.dimension_rows for layer in geometry.layers if layer.dimension_rows is not None
-    ]
+    different = [layer.dimension_rows for layer in layers if layer.dimension_rows is not None]
     drawn = f"{geometry.sample:,} drawn rows"
     if different:
         drawn = f"{range_text(different)} distinct rows among {drawn}, with its 95 % interval"
@@ -226,6 +225,12 @@ class LayerChange:
     deviation: float | None
     cka: float | None
 
+    @property
+    def text(self) -> str:
+        """The change with its deviation."""
+        known = self.change is not None and self.deviation is not None
+        return f"{self.change:.3g} ± {self.deviation:.2g}" if known else NOTHING
+
 
 @dataclass(frozen=True, kw_only=True)
 class Change(Measurement):
@@ -253,15 +258,9 @@ class Change(Measurement):
 
 def change_table(change: Change) -> Table:
     """Return layer, change and CKA."""
-    changes = [
-        NOTHING
-        if layer.change is None or layer.deviation is None
-        else f"{layer.change:.3g} ± {layer.deviation:.2g}"
-        for layer in change.layers
-    ]
     columns = [
         Column("layer", [str(layer.layer) for layer in change.layers], words=True),
-        Column("change", changes),
+        Column("change", [layer.text for layer in change.layers]),
         Column("CKA", [_number(layer.cka, 3) for layer in change.layers]),
     ]
     how = "change: ||after - before|| / ||before||, mean ± SD over rows."

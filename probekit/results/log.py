@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
@@ -52,13 +53,9 @@ def check_appendable(path: PathName) -> None:
     """
     path = Path(path)
     with records_lock(path):
-        if not path.exists():
-            return
-        descriptor = os.open(path, os.O_RDWR)
-        try:
-            _mend_tail(path, descriptor)
-        finally:
-            os.close(descriptor)
+        if path.exists():
+            with path.open("r+b") as file:
+                _mend_tail(path, file.fileno())
 
 
 def is_torn(path: Path) -> bool:
@@ -110,23 +107,20 @@ def append_line(path: Path, record: Record) -> None:
     """
     stored = with_checksum(_portable(record, path).to_json())
     line = json.dumps(stored, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-    try:
-        size = _mend_tail(path, descriptor)
-        if os.write(descriptor, line) != len(line):
-            os.ftruncate(descriptor, size)
+    with path.open("a+b") as file:
+        size = _mend_tail(path, file.fileno())
+        if os.write(file.fileno(), line) != len(line):
+            os.ftruncate(file.fileno(), size)
             raise StorageError(f"{path}: the disk is full; the record was not written. Make room.")
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        os.fsync(file.fileno())
     if size == 0:
         sync_path(path.parent)
 
 
 _BEGINS = re.compile(rb'\{"model": "(?:[^"\\]|\\.)*(?:"(?P<more>.*)?)?', re.DOTALL)
 _TWO_ON_A_LINE = (
-    "{path}, line {number}: holds a whole record and something else. Put each record on a line "
-    "of its own, or choose another results file with --out."
+    "holds a whole record and something else. Put each record on a line of its own, or choose "
+    "another results file with --out."
 )
 
 _GOES_ON = b', "task": "'
@@ -148,7 +142,7 @@ def _mend_tail(path: Path, descriptor: int) -> int:
     if _is_record(tail):  # whole, but saved by an editor without its newline
         return size + os.pwrite(descriptor, b"\n", size)
     if _holds_a_record(tail):
-        raise RecordError(_TWO_ON_A_LINE.format(path=path, number="the last one"))
+        raise RecordError(f"{path}, last line: {_TWO_ON_A_LINE}")
     earlier = None
     if size > len(tail):
         with path.open("rb") as file:
@@ -316,40 +310,44 @@ def _read_file(path: Path) -> list[Record]:
     without = 0
     lines = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines, start=1):
+        last = number == len(lines)  # no newline after it: a writer was killed, or is writing
+        if last and not _is_json(line) and not _holds_a_record(line):
+            if line.strip():
+                logger.warning("%s, line %d: ignored a torn last line", path, number)
+            break
         if not line.strip():
             continue
         try:
-            data = parse_json(line)
-        except ValueError as error:
-            if _holds_a_record(line):
-                raise RecordError(_TWO_ON_A_LINE.format(path=path, number=number)) from None
-            if number == len(lines):  # no newline after it: a writer was killed, or is writing
-                logger.warning("%s, line %d: ignored a torn last line", path, number)
-                break
-            raise RecordError(
-                f"{path}, line {number}: not a JSON line ({error}); delete or repair it."
-            ) from None
-        if not isinstance(data, dict):
-            raise RecordError(
-                f"{path}, line {number}: expected a record (a JSON object), found "
-                f"{type(data).__name__}; delete or repair the line."
-            )
-        if is_changed(data):
-            raise RecordError(
-                f"{path}, line {number}: its checksum does not match, so it is damaged; delete "
-                "the line to train the run again. If you changed it on purpose, delete its "
-                "checksum."
-            )
-        without += CHECKSUM not in data
-        if data.get("resample") is not None:
-            continue  # a probe that an earlier version fitted to resampled sentences
-        try:
-            records.append(_beside(Record.from_known(data), path))
+            data = _parsed(line)
+            if data.get("resample") is None:  # a probe that an earlier version fitted to resamples
+                records.append(_beside(Record.from_known(data), path))
         except RecordError as error:
             raise RecordError(f"{path}, line {number}: {error}") from None
+        without += CHECKSUM not in data
         unknown |= data.keys() - FIELDS - {CHECKSUM}
     if without:
         logger.info("%s: %d records without a checksum, of an earlier version", path, without)
     if unknown:
         logger.info("%s: ignored unknown record fields: %s", path, ", ".join(sorted(unknown)))
     return records
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    """Return the values of a record's line."""
+    try:
+        data = parse_json(line)
+    except ValueError as error:
+        if _holds_a_record(line):
+            raise RecordError(_TWO_ON_A_LINE) from None
+        raise RecordError(f"not a JSON line ({error}); delete or repair it.") from None
+    if not isinstance(data, dict):
+        found = type(data).__name__
+        raise RecordError(
+            f"expected a record (a JSON object), found {found}; delete or repair the line."
+        )
+    if is_changed(data):
+        raise RecordError(
+            "its checksum does not match, so it is damaged; delete the line to train the run "
+            "again. If you changed it on purpose, delete its checksum."
+        )
+    return data

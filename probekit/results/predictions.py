@@ -185,24 +185,16 @@ def _table(split: str, predicted: Predicted) -> pa.Table:
     if predicted.row_scores is not None:
         scores = {name: pa.array(predicted.row_scores[name]) for name in _SCORES}
         rows = scores | rows if predicted.content == "losses" else rows | scores
-    if predicted.kept is not None:
-        rows["kept"] = _of_rows(labels(predicted.kept.ravel()), predicted.kept.shape[1])
-    if predicted.probabilities is not None:
-        width = predicted.probabilities.shape[1]
-        rows["probabilities"] = _of_rows(pa.array(predicted.probabilities.ravel()), width)
-    if predicted.odds is not None:
-        rows["odds"] = _of_rows(pa.array(predicted.odds.ravel()), predicted.odds.shape[1])
+    for name in ("kept", "probabilities", "odds"):
+        if (matrix := getattr(predicted, name)) is not None:
+            flat = labels(matrix.ravel()) if name == "kept" else pa.array(matrix.ravel())
+            rows[name] = pa.FixedSizeListArray.from_arrays(flat, matrix.shape[1])
     bounds = pa.array(predicted.offsets.astype(np.int32))
     lists = {name: pa.ListArray.from_arrays(bounds, column) for name, column in rows.items()}
     columns = {"split": [split] * len(predicted.ids), "id": list(predicted.ids)}
     if predicted.groups:
         columns["group"] = list(predicted.groups)
     return pa.table(columns | _text_columns(predicted) | lists)
-
-
-def _of_rows(values: pa.Array, width: int) -> pa.Array:
-    """Return ``width`` values for each row."""
-    return pa.FixedSizeListArray.from_arrays(values, width)
 
 
 def _text_columns(predicted: Predicted) -> dict[str, pa.Array]:
@@ -287,10 +279,10 @@ def _split(table: pa.Table, name: str, about: About | None) -> Predicted:
     if any(not np.array_equal(offsets, _offsets(column)) for column in lists.values()):
         raise ValueError(f"{name}: as many predictions as labels were expected in every row")
     rows = {column: values.flatten() for column, values in lists.items()}
-    if "gold" in rows and pa.types.is_string(rows["gold"].type):
-        content = _classes(rows, about.classes if about else ())
-    elif "gold" in rows and pa.types.is_list(rows["gold"].type):
-        content = _sets(rows, about.classes if about else ())
+    kind = rows["gold"].type if "gold" in rows else pa.null()
+    if pa.types.is_string(kind) or pa.types.is_list(kind):
+        of_sets = pa.types.is_list(kind)
+        content = _labels(rows, about.classes if about else (), "sets" if of_sets else "classes")
     elif "predicted" in rows:
         predicted, gold = _numbers(rows["predicted"]), _numbers(rows["gold"])
         content = {"content": "values", "predicted": predicted, "gold": gold}
@@ -311,36 +303,32 @@ def _groups(table: pa.Table) -> dict[str, Any]:
     return {"groups": tuple(groups), "grouped_by": table.schema.metadata[_GROUPED_BY].decode()}
 
 
-def _classes(rows: Rows, classes: Sequence[str]) -> dict[str, Any]:
-    """Return what `Predicted` holds of rows with names of classes, of which these come first."""
-    others = {
-        name for column in ("gold", "predicted") for name in rows[column].unique().to_pylist()
-    }
-    names = (*classes, *sorted(others.difference(classes)))
-    gold, predicted = (_indices(rows[column], names) for column in ("gold", "predicted"))
-    held = _of_probabilities(rows, predicted == gold, names)
-    return {"content": "classes", "predicted": predicted, "gold": gold, "names": names} | held
+def _labels(rows: Rows, classes: Sequence[str], content: Content) -> dict[str, Any]:
+    """Return what `Predicted` holds of rows with names of classes, or lists of labels.
 
-
-def _sets(rows: Rows, classes: Sequence[str]) -> dict[str, Any]:
-    """Return what `Predicted` holds of rows with lists of labels, likewise."""
-    flat = {column: rows[column].flatten() for column in ("gold", "predicted")}
+    Args:
+        rows: columns of a split.
+        classes: the names that come first.
+        content: ``classes`` or ``sets``.
+    """
+    of_sets = content == "sets"
+    sides = {name: rows[name] for name in ("gold", "predicted")}
+    flat = {name: side.flatten() if of_sets else side for name, side in sides.items()}
     others = {name for labels in flat.values() for name in labels.unique().to_pylist()}
     names = (*classes, *sorted(others.difference(classes)))
-    matrices = {column: np.zeros((len(rows[column]), len(names)), bool) for column in flat}
-    for column, matrix in matrices.items():
-        matrix[pa.compute.list_parent_indices(rows[column]), _indices(flat[column], names)] = True
-    held = _of_probabilities(rows, (matrices["gold"] == matrices["predicted"]).all(1), names)
-    return {"content": "sets", "names": names} | matrices | held
-
-
-def _of_probabilities(rows: Rows, right: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
-    held: dict[str, Any] = {name: _matrix(rows, name) for name in ("probabilities", "odds")}
+    held: dict[str, Any] = {name: _indices(labels, names) for name, labels in flat.items()}
+    for name, side in sides.items() if of_sets else ():
+        matrix = np.zeros((len(side), len(names)), bool)
+        matrix[pa.compute.list_parent_indices(side), held[name]] = True
+        held[name] = matrix
+    right = held["gold"] == held["predicted"]
+    held |= {"content": content, "names": names}
+    held |= {name: _matrix(rows, name) for name in ("probabilities", "odds")}
     if "kept" in rows:
         width = held["probabilities"].shape[1]
         held["kept"] = _indices(rows["kept"].flatten(), names).reshape(-1, width)
     if "loss" in rows:
-        held["row_scores"] = _row_scores(rows, right)
+        held["row_scores"] = _row_scores(rows, right.all(1) if of_sets else right)
     return held
 
 

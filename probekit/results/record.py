@@ -2,19 +2,25 @@
 
 import json
 import logging
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Self
+from types import NoneType
+from typing import Annotated, Any, Self, get_args, get_origin
 
+from probekit.base.layers import LAYER_NUMBERS
+from probekit.base.markup import spelled_out
 from probekit.base.selection import PROTOCOL_DEFAULTS, Selection
 from probekit.errors import RecordError, clause_of, upgrade_to
-from probekit.results import plain
+from probekit.metrics.number_metrics import ENDLESS
 from probekit.version import is_newer
 
 logger = logging.getLogger(__name__)
 
 BY_MEAN, BY_REFIT = "mean", "refit"
 """How a layer is left out: its rows are their mean, or the head is fitted again on the others."""
+
+Layer = Annotated[int, "the number of a layer"]
 
 CurvePoint = Sequence[float]
 """One evaluation during training: step, mean training loss since the last one, dev score."""
@@ -136,8 +142,8 @@ class Record:
     method: str | None = None
     head: str
     decoder: str
-    layers: Sequence[int]
-    depth: int | None = None
+    layers: Sequence[Layer]
+    depth: Layer | None = None
     normalize: str
     pooling: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -157,7 +163,7 @@ class Record:
     rates: Mapping[str, float] = field(default_factory=dict)
     rate_from: str | None = None
     trial: bool = False
-    left_out: int | None = None
+    left_out: Layer | None = None
     batch_size: int | None = None
     batch_tokens: int | None = None
     optimizer: str
@@ -173,12 +179,12 @@ class Record:
     test_score: float | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     curve: Sequence[CurvePoint] = ()
-    weights: Mapping[int, float] = field(default_factory=dict)
-    raw_weights: Mapping[int, float] | None = None
-    class_weights: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    initial_weights: Mapping[int, float] = field(default_factory=dict)
-    shares: Mapping[int, float] = field(default_factory=dict)
-    ablation: Mapping[int, float] = field(default_factory=dict)
+    weights: Mapping[Layer, float] = field(default_factory=dict)
+    raw_weights: Mapping[Layer, float] | None = None
+    class_weights: Mapping[str, Mapping[Layer, float]] = field(default_factory=dict)
+    initial_weights: Mapping[Layer, float] = field(default_factory=dict)
+    shares: Mapping[Layer, float] = field(default_factory=dict)
+    ablation: Mapping[Layer, float] = field(default_factory=dict)
     ablated: str | None = None
     diverged: bool = False
     confusion: Mapping[str, Any] | None = None
@@ -284,41 +290,138 @@ class Record:
 
 FIELDS = frozenset(item.name for item in fields(Record))
 
-_OTHER: dict[str, Callable[[Any], Any]] = {
-    "predictions": plain.optional(plain.path),
-    "layers": plain.layers,
-    "depth": plain.optional(plain.layer),
-    "left_out": plain.optional(plain.layer),
-    "rates": plain.rates,
-    "scores": plain.scores,
-    "curve": plain.curve,
-    "weights": plain.weights,
-    "raw_weights": plain.optional(plain.weights),
-    "class_weights": plain.class_weights,
-    "initial_weights": plain.weights,
-    "shares": plain.weights,
-    "ablation": plain.weights,
-    "confusion": plain.optional(plain.confusion),
-    "options": plain.settings,
-    "spec": plain.settings,
-    "diagnosis": plain.settings,
-    "environment": plain.settings,
-    "seen": plain.seen,
-    "plugins": plain.by_name(plain.by_name(plain.text)),
-    "texts": plain.by_name(plain.text),
-    "duplicates": plain.by_name(plain.by_name(plain.by_name(plain.whole))),
+
+def _path(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, found {value!r}")
+    return value
+
+
+def _text(value: Any) -> str:
+    """Return text, control characters spelled out: it comes to stand in tables and figures."""
+    return spelled_out(_path(value))
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"expected true or false, found {value!r}")
+    return value
+
+
+def _whole(value: Any) -> int:
+    """Return a whole number of 64 bits, also NumPy's, as an ``int``."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"expected a whole number, found {value!r}")
+    integer = operator.index(value)
+    if not -(2**63) <= integer < 2**63:
+        raise ValueError("expected a whole number of 64 bits")
+    return integer
+
+
+def _layer(value: Any) -> int:
+    """Return the number of a layer: JSON has no integer keys, so these come back as text."""
+    number = _whole(int(value) if isinstance(value, str) else value)
+    if not 0 <= number < LAYER_NUMBERS:  # so no reader of records counts up to more
+        raise ValueError(f"expected the number of a layer, found {number}")
+    return number
+
+
+def _number(value: Any) -> float:
+    """Return a number, also NumPy's or a 0-d tensor, as a ``float`` whose square is finite."""
+    if isinstance(value, str | bool) or value is None:
+        raise TypeError(f"expected a number, found {value!r}")
+    real = float(value)
+    if not abs(real) <= ENDLESS:
+        raise ValueError(f"expected a finite number, at most {ENDLESS:g}, found {real}")
+    return real
+
+
+def _point(value: Any) -> tuple[int, float, float]:
+    step, loss, score = value
+    return _whole(step), _number(loss), _number(score)
+
+
+def _settings(value: Any) -> dict[str, Any]:
+    """Return plain values (text, numbers, truth values, None, or lists of these) by name."""
+    return {_text(name): _setting(value[name]) for name in sorted(value)}
+
+
+def _setting(value: Any) -> Any:
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, Sequence):
+        return tuple(map(_setting, value))
+    if isinstance(value, Mapping):
+        raise TypeError(f"expected a plain value, found {value!r}")
+    try:
+        return _whole(value)
+    except TypeError:
+        return _number(value)
+
+
+_SEEN_COUNTS = (
+    *("examples", "rows", "of_examples", "of_rows", "limit"),
+    *("groups", "largest_group", "in_groups"),
+)
+
+
+def _seen(value: Any) -> dict[str, Any]:
+    """Return what a run has seen: counts, and the names of how it is stored."""
+    kinds: dict[str, Callable[[Any], Any]] = dict.fromkeys(_SEEN_COUNTS, _count)
+    kinds |= {"blocks": _layer, "dtype": _text, "format": _text}
+    return {name: kinds.get(name, _setting)(item) for name, item in _settings(value).items()}
+
+
+def _count(value: Any) -> int:
+    count = _whole(value)
+    if count < 0:
+        raise ValueError(f"expected a count, found {count}")
+    return count
+
+
+def _confusion(value: Any) -> dict[str, Any] | None:
+    """Return counts with the names of their rows (gold) and columns (predicted)."""
+    if value is None:
+        return None
+    if set(value) != {"rows", "columns", "counts"}:
+        raise ValueError(f"expected rows, columns and counts, found {', '.join(sorted(value))}")
+    rows, columns = (tuple(map(_text, value[side])) for side in ("rows", "columns"))
+    counts = tuple(tuple(map(_whole, row)) for row in value["counts"])
+    if [len(row) for row in counts] != [len(columns)] * len(rows):
+        raise ValueError(f"expected {len(rows)} rows of {len(columns)} counts")
+    return {"rows": rows, "columns": columns, "counts": counts}
+
+
+_OF_TYPE: Mapping[Any, Callable[[Any], Any]] = {
+    str: _text,
+    int: _whole,
+    bool: _truth,
+    float: _number,
+    Layer: _layer,
+    CurvePoint: _point,
+    Mapping[str, Any]: _settings,
 }
-_BY_TYPE: dict[Any, Callable[[Any], Any]] = {
-    str: plain.text,
-    int: plain.whole,
-    bool: plain.truth,
-    float: plain.number,
-    str | None: plain.optional(plain.text),
-    int | None: plain.optional(plain.whole),
-    float | None: plain.optional(plain.number),
-}
+
+
+def _plain_of(kind: Any) -> Callable[[Any], Any]:
+    """Return what makes values of a type plain: what any JSON parser reads, and nothing else."""
+    if kind in _OF_TYPE:
+        return _OF_TYPE[kind]
+    first, *more = (_plain_of(part) for part in get_args(kind) if part is not NoneType)
+    if NoneType in get_args(kind):
+        return lambda value: None if value is None else first(value)
+    if get_origin(kind) is Mapping:
+        return lambda value: {first(name): more[0](item) for name, item in value.items()}
+    return lambda value: tuple(map(first, value))
+
+
 _PLAIN: dict[str, Callable[[Any], Any]] = {
-    item.name: _OTHER.get(item.name) or _BY_TYPE[item.type] for item in fields(Record)
+    item.name: _plain_of(item.type) for item in fields(Record)
+} | {
+    "predictions": lambda value: None if value is None else _path(value),
+    "rates": lambda value: dict(sorted(_plain_of(Mapping[str, float])(value).items())),
+    "seen": _seen,
+    "confusion": _confusion,
 }
 _REQUIRED = tuple(
     item.name

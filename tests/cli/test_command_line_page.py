@@ -13,7 +13,7 @@ import typer.main
 
 from probekit import TrainedHead
 from probekit.cli import app
-from probekit.results.tracking import scores_of
+from probekit.results.trackers import scores_of
 from tests.cli.console import done, refused, run
 from tests.planted import plant_all
 from tests.results.samples import make_record

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from probekit.page.token_page import ColouredText, write_token_page
+from probekit.page.report_page import ColouredText, write_token_page
 from tests.cli.console import done, refused
 
 ROWS = [("a warm film", "good"), ("a dull film", "bad"), ("warm", "good"), ("dull", "bad")] * 3

@@ -22,7 +22,7 @@ from probekit.errors import (
 )
 from probekit.measures.lens_maps import Lens
 from probekit.measures.lenses import _divided
-from probekit.results.lens_scores import lens_table
+from probekit.results.layer_scores import lens_table
 from tests import tiny
 from tests.cli.console import done, refused
 from tests.extraction.extracted import entries_of

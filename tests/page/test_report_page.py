@@ -3,33 +3,19 @@
 import base64
 import csv
 import io
-import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from probekit import write_report
 from probekit.errors import MissingFileError, OptionError, RecordError, StorageError
 from probekit.page import report_page
-from probekit.page.example_grids import example_grids, packed_grids
+from probekit.page.example_grids import packed_grids
 from probekit.page.report_page import ReportOptions, page_data, score_tables
-from probekit.results.predictions import Predicted, read_predicted
-from tests.page.samples import (
-    DEPTHS,
-    HOSTILE,
-    LABELS,
-    LENGTHS,
-    MODEL,
-    PageReader,
-    hostile_records,
-    on_disk,
-    plain_page,
-    regression_records,
-    whole_records,
-)
+from probekit.results.predictions import read_predicted
+from tests.page import samples
 from tests.results.overthinking.held import add
 from tests.results.samples import make_record
 
@@ -43,12 +29,12 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def depths(folder):
-    return hostile_records(folder)
+    return samples.hostile_records(folder)
 
 
 @pytest.fixture(scope="module")
 def data(folder, depths):
-    return page_data([*depths, *whole_records(folder)], QUICK)
+    return page_data([*depths, *samples.whole_records(folder)], QUICK)
 
 
 def figures(data, section):
@@ -71,24 +57,14 @@ def column(figure, name):
 
 def test_depth_curve_is_the_records(data, depths):
     (figure,) = figures(data, "depth")
-    assert column(figure, "layer (0 = emb)") == list(range(DEPTHS))
+    assert column(figure, "layer (0 = emb)") == list(range(samples.DEPTHS))
     scores = [100 * one.eval_score for one in sorted(depths, key=lambda one: one.depth)]
     np.testing.assert_allclose(column(figure, figure.headings[2]), scores, rtol=1e-5)
-    assert column(figure, "seeds") == [1] * DEPTHS
+    assert column(figure, "seeds") == [1] * samples.DEPTHS
     low, high = column(figure, "95 % from"), column(figure, "95 % to")
     assert all(a < s < b for a, s, b in zip(low, scores, high, strict=True))
     assert "over 40 sentences" in figure.svg
     assert any("best on dev: layer" in caption for caption in figure.captions)
-
-
-def test_intervals_are_students(data, folder):
-    (figure,) = figures(data, "amount")
-    few = [one for one in whole_records(folder) if one.shots == 8 and one.head == "p32"]
-    scores = np.array([100 * one.test_score for one in few])
-    half = stats.t.ppf(0.975, 2) * scores.std(ddof=1) / math.sqrt(3)
-    (row,) = [row for row in figure.rows if row[1] == "8" and row[0].startswith("p32")]
-    expected = [scores.mean(), scores.mean() - half, scores.mean() + half, 3]
-    np.testing.assert_allclose(list(map(float, row[2:6])), expected, rtol=1e-5)
 
 
 def test_cells_are_multiples_of_an_equal_part(data):
@@ -106,10 +82,10 @@ def test_grid_is_the_side_files(data, depths):
     (grid,) = [one for one in data["examples"]["grids"] if one["along"] == "depth"]
     sentences = data["examples"]["sentences"][grid["sentences"]]
     assert grid["columns"] == ["0 = emb", "1", "2", "3"]
-    assert sorted(sentences["names"]) == sorted(LABELS)
-    assert sentences["lengths"] == list(LENGTHS)
-    rows = sum(LENGTHS)
-    shape = (DEPTHS, rows)
+    assert sorted(sentences["names"]) == sorted(samples.LABELS)
+    assert sentences["lengths"] == list(samples.LENGTHS)
+    rows = sum(samples.LENGTHS)
+    shape = (samples.DEPTHS, rows)
     predicted = np.frombuffer(base64.b64decode(grid["predicted"]), "u1").reshape(shape)
     steps = np.frombuffer(base64.b64decode(grid["probabilities"]), "u1").reshape(shape)
     gold = np.frombuffer(base64.b64decode(sentences["gold"]), "u1")
@@ -121,7 +97,7 @@ def test_grid_is_the_side_files(data, depths):
         expected = found.probabilities.astype(float)[np.arange(rows), found.predicted]
         np.testing.assert_allclose(steps[depth] / 254, expected, atol=0.5 / 254 + 1e-6)
     words = [word for text in sentences["texts"] for word in text]
-    assert words == [HOSTILE[row % len(HOSTILE)] for row in range(rows)]
+    assert words == [samples.HOSTILE[row % len(samples.HOSTILE)] for row in range(rows)]
 
 
 def test_grids_of_one_split_share_their_sentences(data):
@@ -135,30 +111,18 @@ def test_fewer_examples_are_evenly_spaced(depths):
     packed, _ = packed_grids(depths, None, 3)
     (sentences,) = packed["sentences"]
     assert sentences["ids"] == ["dev-0", "dev-20", "dev-39"]
-    assert sentences["lengths"] == [LENGTHS[0], LENGTHS[20], LENGTHS[39]]
+    assert sentences["lengths"] == [samples.LENGTHS[0], samples.LENGTHS[20], samples.LENGTHS[39]]
     assert sentences["of"] == 40
     assert packed_grids(depths, None, 0)[0]["grids"] == []
-
-
-def test_probability_of_what_is_predicted_and_not_of_the_most_probable():
-    found = Predicted(
-        ids=("a",), offsets=np.array([0, 3]), content="classes", predicted=np.array([2, 0, 1]),
-        gold=np.array([0, 0, 0]), names=("x", "y", "z"),
-        probabilities=np.array([[0.5, 0.25], [0.75, 0.125], [0.5, 0.25]], np.float16),
-        kept=np.array([[0, 2], [0, 1], [0, 2]]),
-    )  # fmt: skip
-    np.testing.assert_array_equal(found.probability_of_predicted(), [0.25, 0.75, np.nan])
-    without = replace(found, probabilities=None, kept=None)
-    assert np.isnan(without.probability_of_predicted()).all()
 
 
 def test_more_classes_than_a_byte_has_take_two(folder):
     names = tuple(f"class {n}" for n in range(300))
     gold = np.arange(300)
     record = add(gold[::-1].copy(), gold, names=names, lengths=[100] * 3, confidence=None)
-    ((grid,), missing) = example_grids([on_disk(record, folder)])
+    packed, missing = packed_grids([samples.on_disk(record, folder)], None, 10)
     assert missing == []
-    own, sentences = grid.to_json(10)
+    (own,), (sentences,) = packed["grids"], packed["sentences"]
     predicted = np.frombuffer(base64.b64decode(own["predicted"]), "<u2")
     assert named(sentences, predicted) == list(names[::-1])
     assert sentences["kind"] == "u2"
@@ -177,7 +141,7 @@ def test_scores_stand_in_a_table_and_its_csv(data):
 
 
 def test_scores_are_compared_with_what_is_asked_for(folder):
-    wholes = [one for one in whole_records(folder) if one.predictions]
+    wholes = [one for one in samples.whole_records(folder) if one.predictions]
     (plain,) = score_tables(wholes, None, None, 100)
     (asked,) = score_tables(wholes, "p32", None, 100)
     assert any("p32" in line for line in asked.notes) and plain.notes != asked.notes
@@ -194,15 +158,15 @@ def test_scores_stand_before_how_heads_were_trained():
 
 def test_depths_are_compared_in_their_curves_alone(depths):
     (table,) = score_tables(depths, None, None, 100)
-    assert len(table.rows) == DEPTHS and not any("--against" in one for one in table.notes)
+    assert len(table.rows) == samples.DEPTHS and not any("--against" in one for one in table.notes)
 
 
 def test_the_file_holds_all_of_it(tmp_path, data, monkeypatch):
     monkeypatch.setattr(report_page, "page_data", lambda records, options: data)
     out = write_report([], tmp_path / "report.html", QUICK)
-    read = PageReader(out.read_text(encoding="utf-8"))
+    read = samples.PageReader(out.read_text(encoding="utf-8"))
     (title,) = read.texts("h1")
-    assert title.endswith('on own"><h1>task') and MODEL.rpartition("/")[2] in title
+    assert title.endswith('on own"><h1>task') and samples.MODEL.rpartition("/")[2] in title
     assert read.data["grids"]
     assert {"Depth curves", "Overthinking", "Early exit", "Examples"} < set(read.texts("nav"))
     assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
@@ -236,7 +200,7 @@ def test_losses_have_no_grid():
 
 
 def test_values_are_a_grid_of_numbers(folder):
-    records = regression_records(folder)
+    records = samples.regression_records(folder)
     packed, _ = packed_grids(records, None, 100)
     (grid,), (sentences,) = packed["grids"], packed["sentences"]
     assert sentences["kind"] == "f4" and "probabilities" not in grid
@@ -246,7 +210,7 @@ def test_values_are_a_grid_of_numbers(folder):
         found = read_predicted(record.predictions)[1]["dev"]
         np.testing.assert_allclose(gold, found.gold, rtol=1e-6)
         np.testing.assert_allclose(predicted[depth], found.predicted, rtol=1e-6)
-    assert [one for one, _ in sentences["texts"]] == list(HOSTILE) * 6
+    assert [one for one, _ in sentences["texts"]] == list(samples.HOSTILE) * 6
 
 
 def test_no_records_are_refused():
@@ -274,7 +238,7 @@ def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch):
     def full(self, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(report_page, "page_data", lambda records, options: plain_page())
+    monkeypatch.setattr(report_page, "page_data", lambda records, options: samples.plain_page())
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(StorageError, match="No space left on device"):
         write_report([make_record()], tmp_path / "report.html", QUICK)

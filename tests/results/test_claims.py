@@ -10,16 +10,7 @@ import pytest
 
 from probekit.results import append_record, load_records
 from probekit.results import claims as claims_module
-from probekit.results.claims import (
-    SNAPSHOT,
-    Claims,
-    Owner,
-    claim_path,
-    owners,
-    run_file,
-    tidy,
-    wait_for_change,
-)
+from probekit.results.claims import SNAPSHOT, Claims, Owner, owners, run_file, tidy, wait_for_change
 from tests.results.samples import make_record
 
 KEYS = ["a" * 64, "b" * 64]
@@ -27,7 +18,7 @@ KEYS = ["a" * 64, "b" * 64]
 
 def claim_of(out, owner, key=KEYS[0], age=0.0):
     """Leave a claim of somebody else beside the records, as old as it is said to be."""
-    path = claim_path(out, key)
+    path = run_file(out, key)
     path.write_text(json.dumps(asdict(owner)))
     os.utime(path, (time.time() - age,) * 2)
     return path
@@ -65,7 +56,7 @@ def test_what_a_killed_process_had_claimed_is_free(out):
             claims.take(KEYS)
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitid(os.P_PID, killed, os.WEXITED | os.WNOWAIT)
-    assert claim_path(out, KEYS[0]).exists(), "a zombie as yet"
+    assert run_file(out, KEYS[0]).exists(), "a zombie as yet"
     assert owners(out, KEYS) == {}
     os.waitpid(killed, 0)
     assert owners(out, KEYS) == {}
@@ -106,7 +97,7 @@ def test_the_next_process_removes_what_lost_ones_left(out):
 
 
 def test_a_claim_that_is_torn_is_none(out):
-    claim_path(out, KEYS[0]).write_text('{"host": "a')
+    run_file(out, KEYS[0]).write_text('{"host": "a')
     with Claims(out) as claims:
         assert claims.take(KEYS[:1]) == set(KEYS[:1])
 
@@ -114,7 +105,7 @@ def test_a_claim_that_is_torn_is_none(out):
 def test_an_owner_that_slept_does_not_record_a_run_again(out, caplog):
     with Claims(out) as slept, Claims(out) as other:
         slept.take(KEYS)
-        os.utime(claim_path(out, KEYS[0]), (0, 0))
+        os.utime(run_file(out, KEYS[0]), (0, 0))
         assert other.take(KEYS) == {KEYS[0]}
         assert not slept.record(make_record(key=KEYS[0]))
         assert "another one has taken over the run" in caplog.text
@@ -137,7 +128,7 @@ def test_the_heart_beats_while_the_context_is_open(out, monkeypatch):
     monkeypatch.setattr(claims_module, "BEAT_SECONDS", 0.02)
     with Claims(out) as claims:
         claims.take(KEYS[:1])
-        path = claim_path(out, KEYS[0])
+        path = run_file(out, KEYS[0])
         os.utime(path, (0, 0))
         end = time.monotonic() + 30
         while path.stat().st_mtime == 0 and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""Side files of predictions: classes, values and losses survive; others are refused."""
+"""Side files of predictions: classes, sets, values and losses survive; others are refused."""
 
 import json
 import re
@@ -78,6 +78,14 @@ WITH_PROBABILITIES = {
         texts=(("a", "b"), ("c", ""), ("d", "e")),
     ),
 }  # fmt: skip
+ODDS = np.array([[1.5, -1], [-2, -0.5], [0.25, 3]], np.float32)
+WITH_PROBABILITIES["sets"] = replace(
+    WITH_PROBABILITIES["pairs"], content="sets", names=("O", "B-é", "new"),
+    predicted=np.pad(ODDS > 0, ((0, 0), (0, 1))), odds=ODDS,
+    gold=np.array([[1, 1, 0], [0, 0, 0], [0, 0, 1]], bool),
+    probabilities=_probabilities(3, 2), row_scores=_row_scores([False, True, False]),
+)  # fmt: skip
+WITH_PROBABILITIES["sets without odds"] = replace(WITH_PROBABILITIES["sets"], odds=None)
 
 
 every = pytest.mark.parametrize(
@@ -91,7 +99,7 @@ def _same(one, two):
     assert (one.ids, one.content, one.names) == (two.ids, two.content, two.names)
     assert one.texts == two.texts
     assert (one.groups, one.grouped_by) == (two.groups, two.grouped_by)
-    for name in ("offsets", "predicted", "gold", "kept", "probabilities"):
+    for name in ("offsets", "predicted", "gold", "kept", "probabilities", "odds"):
         assert np.array_equal(getattr(one, name), getattr(two, name))
     if one.probabilities is not None:
         assert one.probabilities.dtype == two.probabilities.dtype == np.float16
@@ -122,6 +130,11 @@ def test_what_is_not_asked_for_is_not_read(tmp_path, found):
         _same(plain, replace(found, texts=()))
     else:
         _same(plain, replace(found, texts=(), probabilities=None, kept=None, row_scores=None))
+
+
+def test_an_item_is_shown_as_text():
+    sets = WITH_PROBABILITIES["sets"]
+    assert list(map(sets.label_text, sets.gold)) == ["O, B-é", "(none)", "new"]
 
 
 def test_columns_are_names_that_people_can_read(tmp_path):
@@ -230,3 +243,6 @@ def test_probabilities_follow_their_classes_into_other_numbers():
     for one in (found, other):
         assert one.probability_of_predicted().tolist() == [0.75, 0.5]
     assert some.probability_of_predicted().tolist() == [0.25, 0.5]
+    unkept = replace(some, kept=np.full((2, 2), 2))
+    for one in (unkept, replace(found, probabilities=None)):
+        assert np.isnan(one.probability_of_predicted()).all()

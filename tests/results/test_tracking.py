@@ -12,8 +12,13 @@ from probekit.base.installation import install_extra
 from probekit.errors import OptionError, StorageError, UnknownNameError
 from probekit.features import Location
 from probekit.results import load_records
-from probekit.results.trackers import tensorboard_runs, wandb_runs
-from probekit.results.tracking import Tracking, options_of_run, scores_of
+from probekit.results.trackers import (
+    Tracking,
+    contract,
+    options_of_run,
+    scores_of,
+    tensorboard_runs,
+)
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec, product
 from tests.planted import MODEL, TASK, plant_all
@@ -150,7 +155,7 @@ def fake_wandb(monkeypatch, *, login=lambda: True):
     module = ModuleType("wandb")
     module.init, module.login, module.Settings = init, login, dict
     monkeypatch.setitem(sys.modules, "wandb", module)
-    monkeypatch.setattr(wandb_runs, "find_spec", lambda name: module)
+    monkeypatch.setattr(contract, "find_spec", lambda name: module)
     return runs
 
 
@@ -198,11 +203,9 @@ def test_what_is_no_tracker(track, error, said, tmp_path):
     assert said in str(found.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "module"), [("tensorboard", tensorboard_runs), ("wandb", wandb_runs)]
-)
-def test_a_missing_package_is_told_before_training(name, module, monkeypatch, tmp_path, location):
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_a_missing_package_is_told_before_training(name, monkeypatch, tmp_path, location):
+    monkeypatch.setattr(contract, "find_spec", lambda name: None)
     out = tmp_path / "r.jsonl"
     with pytest.raises(OptionError) as found:
         sweep(plan(), out=out, location=location, track=name)
@@ -211,7 +214,7 @@ def test_a_missing_package_is_told_before_training(name, module, monkeypatch, tm
 
 
 def test_a_folder_that_cannot_be_written_is_told_before_training(tmp_path, monkeypatch):
-    monkeypatch.setattr(tensorboard_runs, "find_spec", lambda name: name)
+    monkeypatch.setattr(contract, "find_spec", lambda name: name)
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match=r"cannot be written.*tensorboard:folder=DIR"):
         Tracking.of(f"tensorboard:folder={tmp_path / 'file' / 'x'}", tmp_path / "r.jsonl")
@@ -219,7 +222,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_training(tmp_path, monke
 
 @pytest.mark.parametrize("call", ["start", "log", "finish"])
 def test_a_tracker_that_fails_loses_no_run(call, monkeypatch, tmp_path, location, caplog):
-    monkeypatch.setattr(tensorboard_runs, "find_spec", lambda name: name)
+    monkeypatch.setattr(contract, "find_spec", lambda name: name)
     calls = []
 
     def broken(self, *arguments):
@@ -238,7 +241,7 @@ def test_a_tracker_that_fails_loses_no_run(call, monkeypatch, tmp_path, location
 
 
 def test_runs_that_serve_others_are_not_shown(tmp_path, monkeypatch):
-    monkeypatch.setattr(tensorboard_runs, "find_spec", lambda name: name)
+    monkeypatch.setattr(contract, "find_spec", lambda name: name)
     tracking = Tracking.of("tensorboard", tmp_path / "r.jsonl")
     for serving in ({"trial": True}, {"left_out": 2}):
         tracking.follow(make_record("p32", 0, **serving), "x")

@@ -7,27 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from probekit.errors import ProbekitError, RecordError
+from probekit.errors import ProbekitError
 from probekit.metrics import scale_of
-from probekit.results.comparison.judging import (
-    SAMPLES_EACH,
-    bootstrapped,
-    over_both,
-    over_sentences,
-)
+from probekit.results.comparison import judging
 from probekit.results.comparison.pairing import put_beside
 from probekit.results.comparison.resampling import SAMPLES, Bootstrap, Crossed, estimate
 from probekit.results.comparison.runs import RecordedRun, differing, run_names, under_one_name
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import grouped, series
+from probekit.results.summaries.grouping import check_same_seeds, grouped, series
 from probekit.results.summaries.interval import (
-    LEVEL,
     Drawn,
     Interval,
     drawn_text,
-    holm,
     interval,
     student_p,
+    undecided,
 )
 from probekit.results.summaries.scored import reported_split
 from probekit.results.summaries.typeset import Cell, Column, Table, score_column
@@ -119,18 +113,15 @@ def compare(
         RecordError: the runs cannot be paired, or predicted no such split; the message says why.
     """
     a, b = under_one_name(a, b)
-    if a.seeds != b.seeds and len(a.seeds) + len(b.seeds) > 2:
-        seeds_a, seeds_b = (", ".join(map(str, run.seeds)) for run in (a, b))
-        raise RecordError(
-            f"{a.text} has seeds {seeds_a}, {b.text} has {seeds_b}: seeds are compared in pairs. "
-            "Train the missing ones, or choose with --where seed=0."
-        )
+    if len(a.seeds) + len(b.seeds) > 2:
+        named = {a.text: a.records, b.text: b.records}
+        check_same_seeds(named, "seeds are compared in pairs")
     split = split or reported_split([*a.records, *b.records])
     bootstrap = Bootstrap(samples=samples, seed=seed)
     beside = put_beside([a, b], split, metric)
-    side_a, side_b = ([*by_seed.values()] for by_seed in over_sentences(beside, bootstrap))
+    side_a, side_b = ([*by_seed.values()] for by_seed in judging.over_sentences(beside, bootstrap))
     apart = [x - y for x, y in zip(side_a, side_b, strict=True)]
-    over_seeds, sentences = interval(x.score for x in apart), bootstrapped(side_a, side_b)
+    over_seeds, sentences = interval(x.score for x in apart), judging.bootstrapped(side_a, side_b)
     name_a, name_b = run_names(a, b)
     return Comparison(
         a=name_a,
@@ -146,9 +137,9 @@ def compare(
         high=sentences.high,
         p=sentences.p,
         over_seeds=over_seeds,
-        over_both=over_both(apart),
-        over_both_a=over_both(side_a),
-        over_both_b=over_both(side_b),
+        over_both=judging.over_both(apart),
+        over_both_a=judging.over_both(side_a),
+        over_both_b=judging.over_both(side_b),
         samples=samples,
         seed=seed,
         differing=differing(a, b),
@@ -236,16 +227,8 @@ class BestDepth:
         return f"best on dev: layer {self.best}; {near}"
 
 
-@dataclass(frozen=True)
-class _Tested:
-    """Significance of each depth's difference to the best one, and what it is over."""
-
-    p: Mapping[int, float] = field(default_factory=dict)
-    drawn: Drawn | None = None
-
-    def open(self) -> set[int]:
-        """Return the depths whose difference is not significant at 5 %, after Holm (1979)."""
-        return {depth for depth, p in holm(self.p).items() if p >= LEVEL}
+Tested = tuple[Mapping[int, float], Drawn | None]
+"""Significance of each depth's difference to the best one, and what it is over."""
 
 
 def noise_text(best: Sequence[BestDepth]) -> str:
@@ -291,21 +274,21 @@ def best_depth(records: Sequence[Record]) -> BestDepth:
     }
     means = {d: interval(r.eval_score for r in group).mean for d, group in by_depth.items()}
     best = scale_of(records[0].metric).best(means)
-    seeds, sentences = _over_seeds(by_depth, best), _over_sentences(by_depth, best)
+    (p_seeds, seeds), (p, sentences) = _over_seeds(by_depth, best), _over_sentences(by_depth, best)
     ties = {depth for depth, mean in means.items() if mean == means[best]}
     return BestDepth(
         best=best,
-        within=tuple(sorted(ties | seeds.open() | sentences.open())),
+        within=tuple(sorted(ties | undecided(p_seeds) | undecided(p))),
         among=tuple(by_depth),
-        n_seeds=0 if seeds.drawn is None else seeds.drawn.n,
-        drawn=sentences.drawn,
+        n_seeds=0 if seeds is None else seeds.n,
+        drawn=sentences,
     )
 
 
-def _over_seeds(by_depth: ByDepth, best: int) -> _Tested:
+def _over_seeds(by_depth: ByDepth, best: int) -> Tested:
     """Test the differences of the seeds that a depth and the best one share."""
     if not any(len({r.eval_score for r in group}) > 1 for group in by_depth.values()):
-        return _Tested()  # one seed, or seeds that change nothing
+        return {}, None  # one seed, or seeds that change nothing
     scores = {d: {r.seed: r.eval_score for r in group} for d, group in by_depth.items()}
     differences = {
         depth: [by_seed[seed] - scores[best][seed] for seed in by_seed if seed in scores[best]]
@@ -314,10 +297,10 @@ def _over_seeds(by_depth: ByDepth, best: int) -> _Tested:
     }
     tested = {depth: values for depth, values in differences.items() if len(values) > 1}
     p = {depth: student_p(values) for depth, values in tested.items()}
-    return _Tested(p, Drawn(max(map(len, tested.values())), "seeds") if tested else None)
+    return p, Drawn(max(map(len, tested.values())), "seeds") if tested else None
 
 
-def _over_sentences(by_depth: ByDepth, best: int) -> _Tested:
+def _over_sentences(by_depth: ByDepth, best: int) -> Tested:
     """Test the differences of what the same seeds predicted for the same dev sentences."""
     seeds = [record.seed for record in by_depth[best]]
     runs = {
@@ -328,17 +311,17 @@ def _over_sentences(by_depth: ByDepth, best: int) -> _Tested:
     }
     others = [depth for depth in runs if depth != best]
     if best not in runs or not others:
-        return _Tested()
+        return {}, None
     try:
         beside = put_beside([runs[depth] for depth in (best, *others)], "dev")
         resamplers = [run.resampler() for run in beside]
-        scores = Bootstrap(samples=max(_DEPTH_SAMPLES, SAMPLES_EACH * len(runs))).resample(
+        scores = Bootstrap(samples=max(_DEPTH_SAMPLES, judging.SAMPLES_EACH * len(runs))).resample(
             beside[0].groups,
             lambda counts: np.stack([score(counts) for score in resamplers], axis=1),
         )
     except ProbekitError as error:
         logger.warning("depths are not compared over sentences: %s", error)
-        return _Tested()
+        return {}, None
     groups, apart = beside[0].groups, scores[:, 1:].T - scores[:, 0]
     p = {n: estimate(0.0, samples, groups).p for n, samples in zip(others, apart, strict=True)}
-    return _Tested(p, groups.drawn)
+    return p, groups.drawn

@@ -14,18 +14,8 @@ from jaxtyping import Float64
 
 from probekit.errors import ProbekitError, clause_of
 from probekit.metrics.contract import Counts
+from probekit.results.comparison import resampling
 from probekit.results.comparison.pairing import Predictions, put_beside
-from probekit.results.comparison.resampling import (
-    Bootstrap,
-    Crossed,
-    Estimate,
-    Groups,
-    PerSample,
-    crossed,
-    estimate,
-    pseudo_values,
-    shared_groups,
-)
 from probekit.results.comparison.runs import Pair, RecordedRun
 from probekit.results.summaries.grouping import Key
 from probekit.results.summaries.interval import LEVEL, Drawn, holm, interval, sign_flip_p
@@ -50,7 +40,7 @@ class OverSentences:
     score: float
     values: Float64[np.ndarray, " groups"]
     samples: Float64[np.ndarray, " samples"]
-    groups: Groups
+    groups: resampling.Groups
 
     def __sub__(self, other: "OverSentences") -> "OverSentences":
         """Return the same of the difference of two seeds on the same samples."""
@@ -73,21 +63,21 @@ class Evidence:
     why_not: str | None = None
 
 
-def over_both(seeds: Sequence[OverSentences]) -> Crossed:
+def over_both(seeds: Sequence[OverSentences]) -> resampling.Crossed:
     """Return the mean score of some seeds with its interval over seeds and sentences together."""
     values = np.stack([seed.values for seed in seeds])
-    return crossed([seed.score for seed in seeds], values, seeds[0].groups.drawn)
+    return resampling.crossed([seed.score for seed in seeds], values, seeds[0].groups.drawn)
 
 
-def bootstrapped(a: Sequence[OverSentences], b: Sequence[OverSentences]) -> Estimate:
+def bootstrapped(a: Sequence[OverSentences], b: Sequence[OverSentences]) -> resampling.Estimate:
     """Return the difference of two means over seeds with its interval over sentences alone."""
     mean_a, mean_b = (np.mean([seed.samples for seed in side], axis=0) for side in (a, b))
     value = np.mean([x.score - y.score for x, y in zip(a, b, strict=True)])
-    return estimate(float(value), mean_a - mean_b, a[0].groups)
+    return resampling.estimate(float(value), mean_a - mean_b, a[0].groups)
 
 
 def gather(
-    runs: Sequence[RecordedRun], split: str, metric: str | None, bootstrap: Bootstrap
+    runs: Sequence[RecordedRun], split: str, metric: str | None, bootstrap: resampling.Bootstrap
 ) -> list[Evidence]:
     """Return what is known of some runs on one split of the same data.
 
@@ -101,20 +91,17 @@ def gather(
         RecordError: the predictions of two runs know other groups of the sentences.
     """
     beside = [_beside(run, runs, split, metric) for run in runs]
-    resampled = iter(
-        over_sentences([run for run in beside if isinstance(run, Predictions)], bootstrap)
-    )
-    return [
-        Evidence(_recorded(run, split, metric), why_not=predictions)
-        if isinstance(predictions, str)
-        else Evidence(_recorded(run, split, metric), next(resampled))
-        for run, predictions in zip(runs, beside, strict=True)
-    ]
-
-
-def _recorded(run: RecordedRun, split: str, metric: str | None) -> dict[int, float]:
-    scores = {record.seed: score_on(record, split, metric) for record in run.records}
-    return {seed: score for seed, score in scores.items() if score is not None}
+    predicted = [run for run in beside if isinstance(run, Predictions)]
+    resampled = iter(over_sentences(predicted, bootstrap))
+    known = []
+    for run, predictions in zip(runs, beside, strict=True):
+        of_seeds = {record.seed: score_on(record, split, metric) for record in run.records}
+        scores = {seed: score for seed, score in of_seeds.items() if score is not None}
+        if isinstance(predictions, str):
+            known.append(Evidence(scores, why_not=predictions))
+        else:
+            known.append(Evidence(scores, next(resampled)))
+    return known
 
 
 def _beside(
@@ -135,7 +122,7 @@ def _beside(
 
 
 def over_sentences(
-    runs: Sequence[Predictions], bootstrap: Bootstrap
+    runs: Sequence[Predictions], bootstrap: resampling.Bootstrap
 ) -> list[dict[int, OverSentences]]:
     """Score the same samples of sentences with all seeds of all runs.
 
@@ -151,13 +138,13 @@ def over_sentences(
     """
     if not runs:
         return []
-    groups = shared_groups((run.name, run.groups) for run in runs)
+    groups = resampling.shared_groups((run.name, run.groups) for run in runs)
     resamplers = [run.scorer.resampler(seed) for run in runs for seed in run.by_seed.values()]
 
-    def score(counts: Counts) -> PerSample:
+    def score(counts: Counts) -> resampling.PerSample:
         return np.stack([resampler(counts) for resampler in resamplers], axis=1)
 
-    values = [pseudo_values(run.scorer, [*run.by_seed.values()], groups) for run in runs]
+    values = [resampling.pseudo_values(run.scorer, [*run.by_seed.values()], groups) for run in runs]
     columns = iter(bootstrap.resample(groups, score).T)
     return [
         {
@@ -221,7 +208,7 @@ def judge(
     pairs: Mapping[Key, Sequence[Pair]],
     split: str,
     metric: str | None = None,
-    bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 (frozen)
+    bootstrap: resampling.Bootstrap = resampling.Bootstrap(),  # noqa: B008 (frozen)
 ) -> list[Judged]:
     """Judge every pair, and correct the significance of all of them together.
 

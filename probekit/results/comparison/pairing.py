@@ -1,26 +1,15 @@
 """Runs side by side: what all predicted for the same sentences, checked to be the same."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from probekit import metrics
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
-from probekit.metrics import (
-    METRICS,
-    ROW_SCORES,
-    AnyGold,
-    Gold,
-    LabelSets,
-    LogLoss,
-    LossGold,
-    Metric,
-    SquaredError,
-    ValueGold,
-)
 from probekit.metrics.contract import Resampler
 from probekit.results.comparison.resampling import Groups, shared_groups
 from probekit.results.comparison.runs import RecordedRun
@@ -43,7 +32,7 @@ class Predictions:
         name: whose they are, for messages.
     """
 
-    scorer: Metric
+    scorer: metrics.Metric
     by_seed: Mapping[int, np.ndarray]
     groups: Groups
     name: str = ""
@@ -79,14 +68,13 @@ def put_beside(
         _check_runs(runs[0], run, split)
     kind = recorded_metric(runs[0].records[0])
     if metric is not None:
-        choose("metric", metric, METRICS)
+        choose("metric", metric, metrics.METRICS)
     same = metric is None or metric == kind.name
     sides = read_alike(runs, split, texts=False, probabilities=not same)
     if metric is not None and not same:
         kind = _metric_for(metric, sides[0][0].content)
-        for run, side in zip(runs, sides, strict=True):
-            for record, predicted in zip(run.records, side, strict=True):
-                _check_scorable(kind, metric, predicted, run, record)
+        for run, record, predicted in _each(runs, sides):
+            _check_scorable(kind, metric, predicted, run, record)
     scorer, groups = kind(_gold(sides[0][0], kind)), groups_of(runs, sides)
     if groups.n_sentences < 2:
         raise OptionError("a bootstrap over sentences needs at least two sentences.")
@@ -106,14 +94,14 @@ def _as_trained(run: RecordedRun) -> RecordedRun:
     return replace(run, records=tuple(records))
 
 
-def recorded_metric(record: Record) -> type[Metric]:
+def recorded_metric(record: Record) -> type[metrics.Metric]:
     """Return the metric of a record.
 
     Raises:
         UnknownNameError: there is none of its name here.
     """
-    METRICS.recall(record.metric, record.plugins.get("metric"))
-    return choose("metric", record.metric, METRICS)
+    metrics.METRICS.recall(record.metric, record.plugins.get("metric"))
+    return choose("metric", record.metric, metrics.METRICS)
 
 
 def groups_of(runs: Sequence[RecordedRun], sides: Sequence[Sequence[Predicted]]) -> Groups:
@@ -128,18 +116,26 @@ def groups_of(runs: Sequence[RecordedRun], sides: Sequence[Sequence[Predicted]])
     """
     return shared_groups(
         (_origin(run, record), Groups.of(predicted))
-        for run, side in zip(runs, sides, strict=True)
-        for record, predicted in zip(run.records, side, strict=True)
+        for run, record, predicted in _each(runs, sides)
     )
 
 
-def _metric_for(metric: str, content: Content) -> type[Metric]:
+def _each(
+    runs: Sequence[RecordedRun], sides: Sequence[Sequence[Predicted]]
+) -> Iterator[tuple[RecordedRun, Record, Predicted]]:
+    """Yield what each record of each run predicted."""
+    for run, side in zip(runs, sides, strict=True):
+        for record, predicted in zip(run.records, side, strict=True):
+            yield run, record, predicted
+
+
+def _metric_for(metric: str, content: Content) -> type[metrics.Metric]:
     """Return the metric of a name; the ``loss`` of values is their squared error."""
-    squares = metric == LogLoss.name and content == "values"
-    return SquaredError if squares else METRICS[metric]
+    squares = metric == metrics.LogLoss.name and content == "values"
+    return metrics.SquaredError if squares else metrics.METRICS[metric]
 
 
-def _consumed(metric: type[Metric], predicted: Predicted) -> np.ndarray:
+def _consumed(metric: type[metrics.Metric], predicted: Predicted) -> np.ndarray:
     """Return what a metric scores of predictions."""
     if predicted.content == "sets" and metric.of_sets:
         decided = np.where(predicted.predicted, 1.0, -1.0)
@@ -150,18 +146,18 @@ def _consumed(metric: type[Metric], predicted: Predicted) -> np.ndarray:
         return predicted.predicted
     if predicted.row_scores is not None:
         return predicted.row_scores
-    rows = np.zeros(len(predicted.predicted), ROW_SCORES)  # losses of an earlier version
+    rows = np.zeros(len(predicted.predicted), metrics.ROW_SCORES)  # losses of an earlier version
     rows["loss"] = predicted.predicted
     return rows
 
 
 def _check_scorable(
-    kind: type[Metric], metric: str, predicted: Predicted, run: RecordedRun, record: Record
+    kind: type[metrics.Metric], metric: str, predicted: Predicted, run: RecordedRun, record: Record
 ) -> None:
     """Refuse a metric of what a side file does not hold."""
-    if _scorable(kind, predicted) or (kind is LogLoss and predicted.content == "losses"):
+    if _scorable(kind, predicted) or (kind is metrics.LogLoss and predicted.content == "losses"):
         return
-    kinds = {name: _metric_for(name, predicted.content) for name, _ in METRICS.items()}
+    kinds = {name: _metric_for(name, predicted.content) for name, _ in metrics.METRICS.items()}
     fitting = [name for name, scorer in kinds.items() if _scorable(scorer, predicted)]
     per_class = "probabilities of classes (kept of up to 200 classes)"
     what = per_class if kind.consumes == "scores" else kind.consumes
@@ -171,7 +167,7 @@ def _check_scorable(
     )
 
 
-def _scorable(metric: type[Metric], predicted: Predicted) -> bool:
+def _scorable(metric: type[metrics.Metric], predicted: Predicted) -> bool:
     """Say whether predictions hold what a metric scores."""
     if metric.consumes == "probabilities":
         return predicted.row_scores is not None
@@ -230,22 +226,17 @@ def read_alike(
     sides = [[_renamed(predicted, names) for predicted in side] for side in read]
     reference = sides[0][0]
     scorer = metric(_gold(reference, metric))
-    each = [
-        (record, _origin(run, record), predicted)
-        for run, side in zip(runs, sides, strict=True)
-        for record, predicted in zip(run.records, side, strict=True)
-    ]
-    for _, origin, predicted in each:
-        _check_same(reference, predicted, _origin(runs[0], first), origin)
-    for record, origin, predicted in each:
+    for run, record, predicted in _each(runs, sides):
+        _check_same(reference, predicted, _origin(runs[0], first), _origin(run, record))
+    for run, record, predicted in _each(runs, sides):
         score = scorer.score(_consumed(metric, predicted))[scorer.name]
         expected = score_on(record, split)
         if expected is None or not math.isclose(
             score, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE
         ):
             raise RecordError(
-                f"{origin}: its predictions score {score:.6g} on {split}, its record says "
-                f"{'nothing' if expected is None else format(expected, '.6g')}; delete "
+                f"{_origin(run, record)}: its predictions score {score:.6g} on {split}, its record "
+                f"says {'nothing' if expected is None else format(expected, '.6g')}; delete "
                 f"{record.predictions} and train again with --predictions."
             )
     return sides
@@ -259,7 +250,7 @@ def _read(
     run: RecordedRun,
     record: Record,
     split: str,
-    metric: type[Metric],
+    metric: type[metrics.Metric],
     texts: bool,
     probabilities: bool,
 ) -> Predicted:
@@ -346,11 +337,11 @@ def _renamed(predicted: Predicted, names: tuple[str, ...]) -> Predicted:
     return replace(predicted, predicted=said, gold=gold, names=names, kept=kept, odds=odds)
 
 
-def _gold(predicted: Predicted, metric: type[Metric]) -> AnyGold:
+def _gold(predicted: Predicted, metric: type[metrics.Metric]) -> metrics.AnyGold:
     if predicted.gold is None or metric.consumes in ("losses", "probabilities"):
-        return LossGold(len(predicted.predicted), predicted.offsets)
+        return metrics.LossGold(len(predicted.predicted), predicted.offsets)
     if predicted.content == "values":
-        return ValueGold(predicted.gold, predicted.offsets)
+        return metrics.ValueGold(predicted.gold, predicted.offsets)
     if predicted.content == "sets":
-        return LabelSets(predicted.gold, predicted.offsets, predicted.names)
-    return Gold(predicted.gold, predicted.offsets, predicted.names)
+        return metrics.LabelSets(predicted.gold, predicted.offsets, predicted.names)
+    return metrics.Gold(predicted.gold, predicted.offsets, predicted.names)

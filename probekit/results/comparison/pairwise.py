@@ -208,14 +208,19 @@ def method_text(pairs: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
     by = [_by_text([pair for pair in tested if pair.over == over], samples) for over in ways]
     size = f"all {len(tested)} corrected together (Holm 1979)" * (len(tested) > 1)
     lines = ["; ".join(part for part in (*by, size) if part)]
-    lines += _few_seeds(tested)
-    unknown = [pair for pair in pairs if pair.p is None]
-    if unknown:
-        lines.append(
-            f"no test of {_listed(unknown)}: one seed, or seeds that all score alike, and "
-            f"sentences were not compared ({unknown[0].why_not}). Train with --predictions, or "
-            "more seeds"
-        )
+    lacking = []
+    if few := [pair for pair in tested if pair.over == "seeds" and least_p(pair.n_seeds) >= LEVEL]:
+        seeds = [pair.n_seeds for pair in few]
+        least = f"with {range_text(seeds)} seeds p is {least_p(max(seeds)):.2g} or more"
+        lacking.append((few, f"no verdict for {_listed(few)}: {least}"))
+    if unknown := [pair for pair in pairs if pair.p is None]:
+        why = "one seed, or seeds that all score alike"
+        lacking.append((unknown, f"no test of {_listed(unknown)}: {why}"))
+    lines += [
+        f"{said}, and sentences were not compared ({some[0].why_not}). Train with --predictions, "
+        "or more seeds"
+        for some, said in lacking
+    ]
     return [line for line in lines if line]
 
 
@@ -237,19 +242,6 @@ def _by_text(pairs: Sequence[Judged], samples: int) -> str:
     if drawn[0].noun != "sentences":
         how = f"the larger p of a {how} and of a jackknife"
     return f"p over {units} ({how}), where there is one seed or all seeds agree"
-
-
-def _few_seeds(tested: Sequence[Judged]) -> list[str]:
-    """Return what keeps those that are over seeds alone from a verdict, if anything does."""
-    alone = [pair for pair in tested if pair.over == "seeds"]
-    few = sorted({pair.n_seeds for pair in alone if least_p(pair.n_seeds) >= LEVEL})
-    if not few:
-        return []
-    return [
-        f"no verdict for {_listed([pair for pair in alone if pair.n_seeds in few])}: with "
-        f"{range_text(few)} seeds p is {least_p(max(few)):.2g} or more, and sentences were not "
-        f"compared ({alone[0].why_not}). Train with --predictions, or more seeds"
-    ]
 
 
 _MANY = 4

@@ -32,7 +32,7 @@ from jaxtyping import Float64, Int64, Shaped
 from probekit.base.numbers import numpy_generator
 from probekit.errors import OptionError, RecordError
 from probekit.metrics import Metric
-from probekit.metrics.contract import Counts, Scores
+from probekit.metrics.contract import Counts
 from probekit.results.predictions import Predicted
 from probekit.results.summaries.interval import CONFIDENCE, Drawn, Interval
 
@@ -309,18 +309,14 @@ def pseudo_values(scorer: Metric, predicted: Sequence[np.ndarray], groups: Group
     # one 1; N score - (N - 1) left out is 2 - 1 = 1 of a right one, 2 - 2 = 0 of the wrong one
     rows = []
     for of_seed in predicted:
-        left_out = _left_out(scorer, of_seed, groups)
+        if groups.whole is None:
+            left_out = scorer.left_out(of_seed)
+        else:
+            score = scorer.resampler(of_seed)
+            left_out = np.concatenate([score(counts) for counts in groups.without_each()])
         n = len(left_out)
         rows.append(n * scorer.score(of_seed)[scorer.name] - (n - 1) * left_out)
     return np.stack(rows)
-
-
-def _left_out(scorer: Metric, predicted: np.ndarray, groups: Groups) -> Scores:
-    """Return the score without each group in turn."""
-    if groups.whole is None:
-        return scorer.left_out(predicted)
-    score = scorer.resampler(predicted)
-    return np.concatenate([score(counts) for counts in groups.without_each()])
 
 
 def crossed(scores: Sequence[float], values: PseudoValues, drawn: Drawn | None = None) -> Crossed:

@@ -10,23 +10,8 @@ from typing import Any, Self
 from probekit.errors import OptionError, RecordError
 from probekit.results.log import read_records, told_by_text
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import (
-    Key,
-    check_seeds,
-    distinguishing,
-    grouped,
-    names_by_key,
-    option_of,
-    varying,
-)
+from probekit.results.summaries import grouping, wording
 from probekit.results.summaries.select import condition_names, matching
-from probekit.results.summaries.wording import (
-    OPTIONS,
-    listed_text,
-    option_text,
-    options_text,
-    value_text,
-)
 
 _MANY = 6  # values that a message lists
 _SAID = ("head", "layers", "entry")
@@ -84,7 +69,7 @@ def choose_run(text: str, where: Sequence[str] = ()) -> RecordedRun:
         if not records:
             raise RecordError(f"{text}: no record has a key that starts with {key!r}.")
     _check_one_setting(records, text, parts)
-    check_seeds(records, text)
+    grouping.check_seeds(records, text)
     return RecordedRun.of(text, records)
 
 
@@ -104,12 +89,13 @@ def _split(text: str) -> tuple[str, list[str]]:
 
 
 def _check_one_setting(records: Sequence[Record], text: str, parts: Sequence[str]) -> None:
-    names = distinguishing(records, [])
+    names = grouping.distinguishing(records, [])
     if not names:
         return
     differing = "; ".join(f"{name}: {_values(records, name)}" for name in names)
     first = records[0]
-    example = ",".join(f"{name}={value_text(name, option_of(first, name))}" for name in names)
+    values = {name: wording.value_text(name, grouping.option_of(first, name)) for name in names}
+    example = ",".join(f"{name}={value}" for name, value in values.items())
     joint = "," if parts and "=" in parts[-1] else "#"
     raise RecordError(
         f"{text}: {len(records)} records that differ in {differing}. A run is one setting with its "
@@ -125,7 +111,7 @@ def _typed(text: str) -> str:
 
 
 def _values(records: Sequence[Record], name: str) -> str:
-    values = [listed_text(name, value) for (value,) in grouped(records, [name])]
+    values = [wording.listed_text(name, value) for (value,) in grouping.grouped(records, [name])]
     more = f", ... ({len(values)})" if len(values) > _MANY else ""
     return ", ".join(values[:_MANY]) + more
 
@@ -137,13 +123,15 @@ def differing(a: RecordedRun, b: RecordedRun) -> dict[str, tuple[Any, Any]]:
     other options.
     """
     first, second = a.records[0], b.records[0]
-    names = [name for name in varying([first, second]) if name not in _SAID]
-    return {name: (option_of(first, name), option_of(second, name)) for name in names}
+    names = [name for name in grouping.varying([first, second]) if name not in _SAID]
+    return {
+        name: (grouping.option_of(first, name), grouping.option_of(second, name)) for name in names
+    }
 
 
 def run_names(a: RecordedRun, b: RecordedRun) -> tuple[str, str]:
     """Return a name for either run: its head, and whatever tells it from the other one."""
-    named = names_by_key([*a.records, *b.records])
+    named = grouping.names_by_key([*a.records, *b.records])
     name_a, name_b = named[a.records[0].key], named[b.records[0].key]
     if name_a != name_b:
         return name_a, name_b
@@ -166,20 +154,20 @@ _WITH_IT = {
 """What differs as well where a reference of another model or task is asked for."""
 
 
-def settings(records: Sequence[Record]) -> dict[Key, RecordedRun]:
+def settings(records: Sequence[Record]) -> dict[grouping.Key, RecordedRun]:
     """Return the runs of some records, named by what tells them apart, by their options.
 
     Args:
         records: any records.
     """
-    names = names_by_key(records)
+    names = grouping.names_by_key(records)
     return {
         key: RecordedRun.of(names[members[0].key], members)
-        for key, members in grouped(records, tuple(OPTIONS)).items()
+        for key, members in grouping.grouped(records, tuple(wording.OPTIONS)).items()
     }
 
 
-def all_pairs(runs: Mapping[Key, RecordedRun]) -> dict[Key, list[Pair]]:
+def all_pairs(runs: Mapping[grouping.Key, RecordedRun]) -> dict[grouping.Key, list[Pair]]:
     """Return every pair of settings of the same data, by the data.
 
     Raises:
@@ -189,11 +177,9 @@ def all_pairs(runs: Mapping[Key, RecordedRun]) -> dict[Key, list[Pair]]:
     pairs = {data: list(combinations(alike, 2)) for data, alike in together.items()}
     pairs = {data: of_data for data, of_data in pairs.items() if of_data}
     if not pairs:
-        none = (
-            "one setting, and a pair needs two"
-            if len(runs) == 1
-            else f"{len(runs)} settings, but no two were run on the same data"
-        )
+        none = f"{len(runs)} settings, but no two were run on the same data"
+        if len(runs) == 1:
+            none = "one setting, and a pair needs two"
         raise RecordError(
             f"{none}: pairs share model, task, labels, shots and fraction. Give the records of "
             "several heads."
@@ -202,8 +188,8 @@ def all_pairs(runs: Mapping[Key, RecordedRun]) -> dict[Key, list[Pair]]:
 
 
 def with_reference(
-    records: Sequence[Record], runs: Mapping[Key, RecordedRun], against: str | None
-) -> dict[Key, list[Pair]]:
+    records: Sequence[Record], runs: Mapping[grouping.Key, RecordedRun], against: str | None
+) -> dict[grouping.Key, list[Pair]]:
     """Return every setting with its reference, by the data that both were run on.
 
     A reference meets the condition, and shares data and depth with the setting, save for what the
@@ -225,7 +211,7 @@ def with_reference(
     named = condition_names([condition])
     free = {*named, *(other for name in named for other in _WITH_IT.get(name, ()))}
     same = [name for name in (*SAME_DATA, "depth") if name not in free]
-    pairs: dict[Key, list[Pair]] = {}
+    pairs: dict[grouping.Key, list[Pair]] = {}
     for data, members in _by_data(runs, same).items():
         meeting = [run for run in members if run.records[0].key in chosen]
         ranks = [0 if "method" in named else _trained(run.records[0]) for run in meeting]
@@ -265,22 +251,28 @@ def references(records: Sequence[Record], against: str | None = None) -> list[Re
         raise RecordError(f"no reference to compare with: {error}{hint}") from None
 
 
-def _by_data(runs: Mapping[Key, RecordedRun], same: Sequence[str]) -> dict[Key, list[RecordedRun]]:
-    groups: dict[Key, list[RecordedRun]] = {}
+def _by_data(
+    runs: Mapping[grouping.Key, RecordedRun], same: Sequence[str]
+) -> dict[grouping.Key, list[RecordedRun]]:
+    groups: dict[grouping.Key, list[RecordedRun]] = {}
     for run in runs.values():
         first = run.records[0]
-        groups.setdefault(tuple(option_of(first, name) for name in same), []).append(run)
+        groups.setdefault(tuple(grouping.option_of(first, name) for name in same), []).append(run)
     return groups
 
 
 def _nearest(run: RecordedRun, references: Sequence[RecordedRun], condition: str) -> RecordedRun:
     """Return the reference with the most options in common."""
-    apart = [len(varying([run.records[0], reference.records[0]])) for reference in references]
+    apart = [
+        len(grouping.varying([run.records[0], reference.records[0]])) for reference in references
+    ]
     nearest = [reference for reference, n in zip(references, apart, strict=True) if n == min(apart)]
     if len(nearest) == 1:
         return nearest[0]
     first, second = (run.records[0] for run in nearest[:2])
-    differing = {name: option_of(first, name) for name in varying([first, second])}
+    differing = {
+        name: grouping.option_of(first, name) for name in grouping.varying([first, second])
+    }
     example = ",".join(f"{name}={value}" for name, value in differing.items() if value is not None)
     raise OptionError(
         f"{run.text} could be compared with {len(nearest)} references, which differ in "
@@ -289,7 +281,7 @@ def _nearest(run: RecordedRun, references: Sequence[RecordedRun], condition: str
     )
 
 
-def reference_text(pairs: Mapping[Key, Sequence[Pair]], records: Sequence[Record]) -> str:
+def reference_text(pairs: Mapping[grouping.Key, Sequence[Pair]], records: Sequence[Record]) -> str:
     """Return what rows were compared with, and in what some differ from it beside the head.
 
     Args:
@@ -313,8 +305,10 @@ def reference_text(pairs: Mapping[Key, Sequence[Pair]], records: Sequence[Record
 
 def _apart(record: Record, other: Record) -> list[str]:
     """Return the options in which two records differ, but for what their methods settle."""
-    names = varying([record, other])
-    return [n for n in names if "method" not in names or "method" not in OPTIONS[n].settled_by]
+    names = grouping.varying([record, other])
+    return [
+        n for n in names if "method" not in names or "method" not in wording.OPTIONS[n].settled_by
+    ]
 
 
 _FOLLOWS = ("head", "layers", "entry", "texts", "labels_fingerprint", "metric")
@@ -323,7 +317,7 @@ _FOLLOWS = ("head", "layers", "entry", "texts", "labels_fingerprint", "metric")
 def _brief(reference: Record, records: Sequence[Record]) -> str:
     """Return a reference's head, and its options where others of that head have other ones."""
     same = [record for record in records if record.head == reference.head]
-    names = distinguishing(same, ["head", "layers", *SAME_DATA])
-    values: dict[str, Any] = {name: option_of(reference, name) for name in names}
-    text = options_text(values)
-    return ", ".join(part for part in (option_text("head", reference.head), text) if part)
+    names = grouping.distinguishing(same, ["head", "layers", *SAME_DATA])
+    values: dict[str, Any] = {name: grouping.option_of(reference, name) for name in names}
+    text = wording.options_text(values)
+    return ", ".join(part for part in (wording.option_text("head", reference.head), text) if part)

@@ -17,9 +17,10 @@ from probekit.results.comparison.resampling import Groups
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.predictions import Predicted
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import check_seeds, grouped, series
+from probekit.results.summaries.grouping import check_same_seeds, check_seeds, grouped, series
 from probekit.results.summaries.interval import Drawn
 from probekit.results.summaries.scored import SCORE_OF, reported_split
+from probekit.results.summaries.wording import model_text, seeds_text
 
 Right = Bool[np.ndarray, "seeds depths rows"]
 Classes = Int64[np.ndarray, "seeds depths rows"]
@@ -63,6 +64,9 @@ class CurveReport:
         label: label column.
         split: the split that is reported.
         drawn: what of the split intervals are over.
+        depths: ascending; the last is that of the whole model.
+        n_sentences: sentences of the split.
+        n_seeds: seeds.
     """
 
     name: str
@@ -71,6 +75,23 @@ class CurveReport:
     label: str
     split: str
     drawn: Drawn
+    depths: tuple[int, ...]
+    n_sentences: int
+    n_seeds: int
+
+    @property
+    def title(self) -> str:
+        """What was measured on how much, as the first line of a report."""
+        what = ", ".join([model_text(self.model), self.task, self.label, self.split])
+        return (
+            f"{self.name} ({what}): {self.n_sentences:,} sentences, {seeds_text([self.n_seeds])}, "
+            f"depths {self.depths[0]} to {self.depths[-1]}"
+        )
+
+    @property
+    def intervals_text(self) -> str:
+        """What its intervals are over."""
+        return f"in brackets: 95 % bootstrap intervals over {self.drawn.text}"
 
 
 def depth_curves(records: Sequence[Record]) -> list[DepthCurve]:
@@ -105,7 +126,7 @@ def depth_curves(records: Sequence[Record]) -> list[DepthCurve]:
 
 def _check_depths(name: str, by_depth: Mapping[int, RecordedRun]) -> None:
     """Refuse a curve of one depth, one without the last depth, and one of uneven seeds."""
-    last, first = max(by_depth), by_depth[min(by_depth)]
+    last = max(by_depth)
     if len(by_depth) < 2:
         raise RecordError(
             f"{name}: all probes have depth {last}, and a comparison needs several depths; "
@@ -117,25 +138,8 @@ def _check_depths(name: str, by_depth: Mapping[int, RecordedRun]) -> None:
             f"{name}: the last depth, {blocks}, is missing (the deepest probe is of {last}); "
             f"{_AGAIN}, and with --layers that hold it."
         )
-    for depth, run in by_depth.items():
-        if run.seeds != first.seeds:
-            raise RecordError(
-                f"{run.text} has seeds {run.seeds}, {first.text} has {first.seeds}: every depth "
-                f"needs the same (depth {depth}); {_AGAIN}, or choose with --where seed=0."
-            )
-
-
-def _metric_of_classes(curve: DepthCurve) -> type[ClassMetric]:
-    """Return the metric of a curve, by which a prediction is right or wrong."""
-    record = curve.records[0]
-    metric = recorded_metric(record)
-    if not issubclass(metric, ClassMetric):
-        raise RecordError(
-            f"{curve.name} ({record.model}, {record.task}, {record.label}): this needs "
-            f"predictions of classes, and {metric.name} scores {metric.consumes}; choose a task "
-            "with classes, from a records file with --where task=TASK."
-        )
-    return metric
+    named = {run.text: run.records for run in by_depth.values()}
+    check_same_seeds(named, f"every depth needs the same; {_AGAIN}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -164,11 +168,17 @@ class DepthPredictions:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a `CurveReport` begins with, by field, and the depths."""
+        """What a `CurveReport` says of it, by field."""
         record = self.curve.records[0]
-        whose = {name: getattr(record, name) for name in ("model", "task", "label")}
-        where = {"split": self.split, "drawn": self.groups.drawn, "depths": self.depths}
-        return {"name": self.curve.name, **whose, **where}
+        return {
+            "name": self.curve.name,
+            **{name: getattr(record, name) for name in _TASK},
+            "split": self.split,
+            "drawn": self.groups.drawn,
+            "depths": self.depths,
+            "n_sentences": self.n_sentences,
+            "n_seeds": len(self.seeds),
+        }
 
     @property
     def n_sentences(self) -> int:
@@ -212,7 +222,14 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
             split, other sentences or labels, or do not give the scores of their records.
         MissingFileError: a side file does not exist.
     """
-    metric = _metric_of_classes(curve)
+    record = curve.records[0]
+    metric = recorded_metric(record)
+    if not issubclass(metric, ClassMetric):
+        raise RecordError(
+            f"{curve.name} ({record.model}, {record.task}, {record.label}): this needs "
+            f"predictions of classes, and {metric.name} scores {metric.consumes}; choose a task "
+            "with classes, from a records file with --where task=TASK."
+        )
     runs = [*curve.probes.values()]
     probes = read_alike(runs, split, texts=False)
     reference = probes[0][0]

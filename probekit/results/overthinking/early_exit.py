@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64
 
 from probekit.errors import OptionError
+from probekit.metrics import scale_of
 from probekit.metrics.contract import Counts, per_example
 from probekit.results.comparison.resampling import Bootstrap, Estimate
 from probekit.results.overthinking.depth_predictions import (
@@ -24,6 +25,8 @@ from probekit.results.overthinking.depth_predictions import (
 )
 from probekit.results.overthinking.measure import Chooser, choosers, chosen_on
 from probekit.results.record import Record
+from probekit.results.summaries.typeset import Column, text_table
+from probekit.results.summaries.wording import metric_text
 
 Signal = Float64[np.ndarray, "depths sentences"]
 Exits = Int64[np.ndarray, " sentences"]
@@ -32,7 +35,7 @@ Exits = Int64[np.ndarray, " sentences"]
 Thresholds = Float64[np.ndarray, " levels"]
 
 LEVELS = 41
-"""Thresholds of a signal that has any value: its quantiles 0, 1/40, ..., 1, and never."""
+"""Thresholds of a signal that has any value: its quantiles 0, 1/40, ..., 1; the last is never."""
 
 TOLERANCE = 0.01
 """Loss of score that is allowed where thresholds are chosen: one point of a percentage."""
@@ -48,8 +51,7 @@ class ExitRule:
         text: what tables and legends call it.
         signal: predictions and the place of a seed to its signal; the larger, the sooner a sentence
             leaves.
-        thresholds: a signal and the depths to as many thresholds whatever the signal, from the
-            loosest to never (infinity).
+        thresholds: a signal and the depths to as many thresholds whatever the signal, ascending.
         word: a threshold as a table prints it.
     """
 
@@ -95,21 +97,19 @@ RULES: Mapping[str, ExitRule] = {
     "confidence": ExitRule(
         text="confidence",
         signal=_confidence,
-        thresholds=lambda signal, depths: np.append(
-            np.quantile(signal[:-1], np.linspace(0, 1, LEVELS)), np.inf
-        ),
+        thresholds=lambda signal, depths: np.quantile(signal[:-1], np.linspace(0, 1, LEVELS)),
         word=">= {:.3f}",
     ),
     "patience": ExitRule(
         text="patience",
         signal=_unchanged,
-        thresholds=lambda signal, depths: np.append(np.arange(1.0, len(depths)), np.inf),
+        thresholds=lambda signal, depths: np.arange(1.0, len(depths)),
         word="{:g} unchanged",
     ),
     "fixed": ExitRule(
         text="fixed depth",
         signal=_depth,
-        thresholds=lambda signal, depths: np.append(np.array(depths[:-1], np.float64), np.inf),
+        thresholds=lambda signal, depths: np.array(depths[:-1], np.float64),
         word="depth {:g}",
     ),
 }
@@ -186,9 +186,6 @@ class EarlyExit(CurveReport):
         chosen_on: the split that chose thresholds, or ``halves``: each half of the reported split
             has those of the other.
         tolerance: loss of score that was allowed where they were chosen.
-        depths: ascending; the last is that of the whole model.
-        n_sentences: sentences of the reported split.
-        n_seeds: seeds.
         points: the whole model, each rule with its chosen threshold, and the oracle.
         curves: each rule over all of its thresholds.
     """
@@ -196,9 +193,6 @@ class EarlyExit(CurveReport):
     metric: str
     chosen_on: str
     tolerance: float
-    depths: tuple[int, ...]
-    n_sentences: int
-    n_seeds: int
     points: tuple[ExitPoint, ...]
     curves: tuple[ExitCurve, ...]
 
@@ -253,93 +247,57 @@ def measure_exits(
         RecordError: the side files hold no probabilities.
     """
     choosing = choosers(reported, dev, bootstrap.seed)
-    seeds, last = range(len(reported.seeds)), len(reported.depths) - 1
-    leaving: dict[str, list[Exits]] = {"last": [np.full(reported.n_sentences, last) for _ in seeds]}
-    words: dict[str, tuple[str, ...]] = {}
-    curves = []
+    last = np.full(reported.n_sentences, len(reported.depths) - 1)
+    leaving, words, curves = {"last": [last for _ in reported.seeds]}, {}, []
     for name, rule in RULES.items():
-        by_seed = [_FittedRule.of(rule, reported, choosing, seed) for seed in seeds]
-        levels = [fitted.choose(tolerance) for fitted in by_seed]
-        chosen = list(zip(by_seed, levels, strict=True))
-        leaving[name] = [fitted.exits(level) for fitted, level in chosen]
-        words[name] = tuple(
-            dict.fromkeys(w for fitted, level in chosen for w in fitted.words(level))
-        )
-        curves.append(_curve(name, reported, by_seed))
-    leaving["oracle"] = [oracle(reported, seed) for seed in seeds]
+        fitted = [
+            _fit(rule, reported, choosing, seed, tolerance) for seed in range(len(reported.seeds))
+        ]
+        leaving[name] = [chosen for chosen, _, _ in fitted]
+        words[name] = tuple(dict.fromkeys(word for _, said, _ in fitted for word in said))
+        curves.append(_curve(name, reported, np.stack([levels for _, _, levels in fitted], 1)))
+    leaving["oracle"] = [oracle(reported, seed) for seed in range(len(reported.seeds))]
     return EarlyExit(
         **reported.about,
         metric=reported.scorer.name,
         chosen_on=chosen_on(dev),
         tolerance=tolerance,
-        n_sentences=reported.n_sentences,
-        n_seeds=len(reported.seeds),
         points=_points(reported, leaving, words, bootstrap),
         curves=tuple(curves),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _FittedRule:
-    """A rule on one seed.
+def _fit(
+    rule: ExitRule,
+    reported: DepthPredictions,
+    choosing: Sequence[Chooser],
+    seed: int,
+    tolerance: float,
+) -> tuple[Exits, list[str], Int64[np.ndarray, "levels sentences"]]:
+    """Choose the thresholds of a rule for one seed, given the seed's place.
 
-    Attributes:
-        rule: the rule.
-        reported: what it is judged on.
-        seed: the place of the seed.
-        signal: on all of ``reported``.
-        choosers: what chooses for the sentences of ``reported``, each with the signal on its own
-            predictions and its thresholds, from the loosest to never.
+    Returns:
+        Where the sentences of ``reported`` leave, each by the threshold that its chooser chose;
+        these thresholds in words; and where sentences leave by every threshold, from the loosest
+        to never.
     """
-
-    rule: ExitRule
-    reported: DepthPredictions
-    seed: int
-    signal: Signal
-    choosers: tuple[tuple[Chooser, Signal, Thresholds], ...]
-
-    @classmethod
-    def of(
-        cls, rule: ExitRule, reported: DepthPredictions, choosers: Sequence[Chooser], seed: int
-    ) -> "_FittedRule":
-        """Return the rule with the thresholds of what chooses."""
-        signal = rule.signal(reported, seed)
-        fitted = []
-        for chooser in choosers:
-            on_chooser = signal if chooser.on is reported else rule.signal(chooser.on, seed)
-            seen = on_chooser[:, (chooser.choosing[0] > 0) & (chooser.on.lengths > 0)]
-            fitted.append((chooser, on_chooser, rule.thresholds(seen, reported.depths)))
-        return cls(rule, reported, seed, signal, tuple(fitted))
-
-    def exits(self, levels: Sequence[int]) -> Exits:
-        """Return where sentences leave, given the place of the threshold of each chooser."""
-        places = np.zeros(self.reported.n_sentences, np.int64)
-        for (chooser, _, thresholds), level in zip(self.choosers, levels, strict=True):
-            places[chooser.judged] = exits(self.signal[:, chooser.judged], thresholds[level])
-        return places
-
-    def choose(self, tolerance: float) -> list[int]:
-        """Return the place of each chooser's threshold, which may lose so much of the score."""
-        chosen = []
-        for chooser, signal, thresholds in self.choosers:
-            outcomes = [
-                _outcome(chooser.on, {self.seed: exits(signal, threshold)}, chooser.choosing)
-                for threshold in thresholds
-            ]
-            scores, layers = np.array(outcomes)[:, :, 0].T
-            scores = scores * chooser.on.scorer.scale.sign
-            allowed = scores >= scores[-1] - tolerance - _ROUNDING  # of the last depth
-            fewest = np.where(allowed, layers, np.inf)
-            chosen.append(int(np.lexsort((-scores, fewest))[0]))
-        return chosen
-
-    def words(self, levels: Sequence[int]) -> list[str]:
-        """Return the thresholds in words."""
-        texts = []
-        for (_, _, thresholds), level in zip(self.choosers, levels, strict=True):
-            threshold = float(thresholds[level])
-            texts.append("never" if np.isinf(threshold) else self.rule.word.format(threshold))
-        return texts
+    signal, chosen, by_level, words = rule.signal(reported, seed), [], [], []
+    for chooser in choosing:
+        on_chooser = signal if chooser.on is reported else rule.signal(chooser.on, seed)
+        seen = on_chooser[:, (chooser.choosing[0] > 0) & (chooser.on.lengths > 0)]
+        thresholds = np.append(rule.thresholds(seen, reported.depths), np.inf)
+        leaving = [{seed: exits(on_chooser, threshold)} for threshold in thresholds]
+        outcomes = [_outcome(chooser.on, places, chooser.choosing) for places in leaving]
+        scores, layers = np.array(outcomes)[:, :, 0].T
+        scores = scores * chooser.on.scorer.scale.sign
+        allowed = scores >= scores[-1] - tolerance - _ROUNDING  # of the last depth
+        level = int(np.lexsort((-scores, np.where(allowed, layers, np.inf)))[0])
+        places = np.stack([exits(signal, threshold) for threshold in thresholds])
+        by_level.append(places * chooser.judged)
+        chosen.append(places[level] * chooser.judged)
+        threshold = float(thresholds[level])
+        words.append("never" if np.isinf(threshold) else rule.word.format(threshold))
+    return sum(chosen), words, sum(by_level)  # each sentence is judged by one
 
 
 def exits(signal: Signal, threshold: float) -> Exits:
@@ -363,15 +321,13 @@ def oracle(probes: DepthPredictions, seed: int) -> Exits:
     return exits(((words == most) & (most > 0)).astype(np.float64), 1.0)
 
 
-def _curve(name: str, reported: DepthPredictions, by_seed: Sequence[_FittedRule]) -> ExitCurve:
+def _curve(
+    name: str, reported: DepthPredictions, by_level: Int64[np.ndarray, "levels seeds sentences"]
+) -> ExitCurve:
     every = np.ones((1, reported.n_sentences))
-    layers, scores = [], []
-    for level in range(len(by_seed[0].choosers[0][2])):
-        leaving = {fitted.seed: fitted.exits([level] * len(fitted.choosers)) for fitted in by_seed}
-        score, used = _outcome(reported, leaving, every)
-        scores.append(float(score[0]))
-        layers.append(float(used[0]))
-    return ExitCurve(rule=name, layers=tuple(layers), scores=tuple(scores))
+    outcomes = [_outcome(reported, dict(enumerate(of_level)), every) for of_level in by_level]
+    scores, layers = np.array(outcomes)[:, :, 0].T
+    return ExitCurve(rule=name, layers=tuple(layers.tolist()), scores=tuple(scores.tolist()))
 
 
 def _points(
@@ -391,17 +347,15 @@ def _points(
             columns += [score, sign * (whole - score), layers, 1 - layers / deepest]
         return np.column_stack(columns)
 
-    estimates = iter(bootstrap.estimates(reported.groups, statistics))
+    estimates = bootstrap.estimates(reported.groups, statistics)
+    kinds = ("score", "loss", "layers", "saved")
     return tuple(
         ExitPoint(
             rule=name,
             thresholds=words.get(name, ()),
-            score=next(estimates),
-            loss=next(estimates),
-            layers=next(estimates),
-            saved=next(estimates),
+            **dict(zip(kinds, estimates[4 * n : 4 * n + 4], strict=True)),
         )
-        for name in leaving
+        for n, name in enumerate(leaving)
     )
 
 
@@ -425,3 +379,36 @@ def _outcome(
         scores.append(probes.scorer.combine(counts @ probes.parts[seed, places, sentences]))
         layers.append(counts @ (depths[places] * held) / np.maximum(counts @ held, 1.0))
     return np.mean(scores, axis=0), np.mean(layers, axis=0)
+
+
+def exit_text(measured: Sequence[EarlyExit]) -> str:
+    """Return for a terminal a table of rules per curve, and what was chosen how."""
+    return "\n".join(map(_text_of_curve, measured))
+
+
+def _text_of_curve(measured: EarlyExit) -> str:
+    scale, points = scale_of(measured.metric), measured.points
+    leaves = [
+        ", ".join(said) if len(said) < 4 else f"{said[0]}, ... ({len(said)})"
+        for said in (point.thresholds for point in points)
+    ]
+    columns = [
+        Column("rule", [TEXTS[point.rule] for point in points], words=True),
+        Column("leaves at", leaves, words=True),
+        Column(f"{measured.split} {metric_text(measured.metric)}",
+               [point.score.text(scale.factor) for point in points]),
+        Column("lost", [point.loss.text(scale.factor, signed=True) for point in points]),
+        Column("mean layers", [point.layers.text(decimals=2) for point in points]),
+        Column("% saved", [point.saved.text(100) for point in points]),
+    ]  # fmt: skip
+    how = (
+        f"each half of {measured.split} uses the thresholds chosen on the other"
+        if measured.chosen_on == "halves"
+        else f"thresholds chosen on {measured.chosen_on}"
+    )
+    note = (
+        f"{how}: those with the fewest layers that lose at most "
+        f"{measured.tolerance * scale.factor:g} against the whole model there; "
+        f"{measured.intervals_text}"
+    )
+    return f"{measured.title}\n\n{text_table(columns)}\n{note}\n"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float64
 
 from probekit.base.numbers import numpy_generator
 from probekit.metrics.contract import Counts
@@ -24,6 +24,15 @@ from probekit.results.overthinking.shares import (
     shares_by_depth,
 )
 from probekit.results.record import Record
+from probekit.results.summaries.typeset import Column, text_table
+
+_LEAST_P = 1e-16
+
+_LEGEND = (
+    "expected: the share that the last depth's own calibrated probabilities predict; excess: "
+    "measured\nless expected; * a significant excess (Holm over the depths); layers wasted: per "
+    "wasteful row,\nnot a share;"
+)
 
 Mask = Bool[np.ndarray, " sentences"]
 
@@ -118,7 +127,9 @@ def _choose_depth(
         dev: the split that chooses; None chooses on each half of the reported one for the other.
         bootstrap: how sentences are resampled; its seed makes the halves.
     """
-    places = _places(reported, dev, bootstrap.seed)
+    places = np.zeros(reported.n_sentences, np.int64)  # of the depth in place of the last one
+    for chooser in choosers(reported, dev, bootstrap.seed):
+        places[chooser.judged] = best_place(chooser.on, chooser.choosing)
     owners = np.repeat(np.arange(reported.n_sentences), reported.lengths)
     right = reported.right
     # chosen[s, r] = right[s, places[owners[r]], r]
@@ -141,16 +152,6 @@ def _choose_depth(
         counts=tuple(counts),
         p=() if reported.groups.whole is not None else tuple(mcnemar(*pair) for pair in counts),
     )
-
-
-def _places(
-    reported: DepthPredictions, dev: DepthPredictions | None, seed: int
-) -> Int64[np.ndarray, " sentences"]:
-    """Return the place among the depths that stands in for the last one, by sentence."""
-    places = np.zeros(reported.n_sentences, np.int64)
-    for chooser in choosers(reported, dev, seed):
-        places[chooser.judged] = best_place(chooser.on, chooser.choosing)
-    return places
 
 
 def best_place(probes: DepthPredictions, counts: Counts) -> int:
@@ -176,22 +177,16 @@ class Overthinking(CurveReport):
     """Overthinking of one head on one task; shares are of all rows, means over the seeds.
 
     Attributes:
-        depths: ascending; the last is that of the whole model.
-        n_sentences: sentences of the split, which the intervals are over.
         n_rows: what has a label in them.
         unit: what that is: words or texts.
-        n_seeds: seeds.
         right: rows that the last depth has right.
         shares: wasteful, destructive and cumulative, and the layers wasted.
         by_depth: what each depth has right, and the earlier ones where the last is wrong.
         chosen: the one earlier depth that selection chose.
     """
 
-    depths: tuple[int, ...]
-    n_sentences: int
     n_rows: int
     unit: str
-    n_seeds: int
     right: Estimate
     shares: tuple[Share, ...]
     by_depth: SharesByDepth
@@ -230,10 +225,8 @@ def overthinking(
         measured.append(
             Overthinking(
                 **reported.about,
-                n_sentences=reported.n_sentences,
                 n_rows=len(reported.scorer.gold.ids),
                 unit=reported.unit,
-                n_seeds=len(reported.seeds),
                 right=right,
                 shares=tuple(shares(reported, bootstrap)),
                 by_depth=shares_by_depth(reported, bootstrap),
@@ -241,3 +234,81 @@ def overthinking(
             )
         )
     return measured
+
+
+def overthinking_text(measured: Sequence[Overthinking]) -> str:
+    """Return the tables of shares, and what follows from them."""
+    return "\n".join(map(_shares_text, measured))
+
+
+def _shares_text(measured: Overthinking) -> str:
+    kinds = measured.shares
+    shares = [share.share.text(1.0 if share.name == "layers wasted" else 100.0) for share in kinds]
+    columns = [
+        Column("", ["right at the last depth", *(share.name for share in kinds)], words=True),
+        Column(f"% of {measured.unit}", [measured.right.text(100), *shares]),
+        Column("expected", ["", *(_percent(share.expected) for share in kinds)]),
+        Column("excess", ["", *(_signed(share.excess) for share in kinds)]),
+    ]
+    right = measured.right.value
+    wasteful, destructive = (share.share.value for share in kinds[:2])
+    parts = [
+        f"{share / of:.0%} of the rows that the last depth has {what} were right at an earlier one"
+        for share, of, what in ((wasteful, right, "right"), (destructive, 1 - right, "wrong"))
+        if of > 0
+    ]
+    lines = [measured.title, "", text_table(columns), *parts, ""]
+    lines += [_depths_table(measured), *_chosen_texts(measured.chosen), "", _LEGEND]
+    return "\n".join([*lines, measured.intervals_text, ""])
+
+
+def _depths_table(measured: Overthinking) -> str:
+    """Return a line per depth: what it has right, and where the last one is wrong."""
+    by_depth = measured.by_depth
+    earlier = by_depth.earlier
+    columns = [
+        Column("depth", [f"{depth}" for depth in by_depth.depths]),
+        Column(f"% of {measured.unit} right", [estimate.text(100) for estimate in by_depth.right]),
+        Column(
+            "% right where the last is wrong", [*(depth.right.text(100) for depth in earlier), ""]
+        ),
+        Column("expected", [*(_percent(depth.expected) for depth in earlier), ""]),
+        Column("excess", [*(_signed(depth.excess) + "*" * depth.knows for depth in earlier), ""]),
+    ]
+    gold = _percent(by_depth.gold)
+    return (
+        f"{text_table(columns)}\na random draw from the last depth's probabilities is right there "
+        f"in {gold} %"
+    )
+
+
+def _percent(estimate: Estimate | None) -> str:
+    return "" if estimate is None else f"{estimate.value * 100:z.1f}"
+
+
+def _signed(estimate: Estimate | None) -> str:
+    return "" if estimate is None else estimate.text(100, signed=True)
+
+
+def _chosen_texts(chosen: ChosenDepth) -> list[str]:
+    """Return what one earlier depth repairs and breaks, and how sure its net gain is.
+
+    That is McNemar's p, or that of the bootstrap where sentences come in groups.
+    """
+    depths = " and ".join(map(str, chosen.depths))
+    how = f"chosen on {chosen.chosen_on}"
+    if chosen.chosen_on == "halves":
+        how = "each half of the sentences uses the depth that the other half chose"
+    tested = chosen.p or (chosen.net.p,)
+    ends = [
+        f"{p:.2g}" if p >= _LEAST_P else f"below {_LEAST_P:g}" for p in (min(tested), max(tested))
+    ]
+    p = ends[0] if ends[0] == ends[1] else f"{' to '.join(ends)} over the seeds"
+    significance = f"McNemar's exact p = {p}" if chosen.p else f"p = {p} (bootstrap)"
+    return [
+        f"one earlier depth in place of the last: {depths} ({how})",
+        f"  repairs {chosen.repairs.text(100)} %, breaks {chosen.breaks.text(100)} %, net "
+        f"{_signed(chosen.net)} %; {significance}",
+        f"  repairs expected by the last depth's own probabilities {_percent(chosen.expected)} %, "
+        f"excess {_signed(chosen.excess)} %",
+    ]

@@ -121,8 +121,7 @@ def shares(probes: DepthPredictions, bootstrap: Bootstrap) -> list[Share]:
         of_rows = _part(np.stack(parts, 1), (counts @ sizes)[:, None])
         return np.column_stack([of_rows, _part(wasted, wasteful)])
 
-    found_all = bootstrap.estimates(probes.groups, statistics)
-    *three, chance, excess, wasted = found_all
+    *three, chance, excess, wasted = bootstrap.estimates(probes.groups, statistics)
     return [
         Share(name=NAMES[0], share=three[0]),
         Share(name=NAMES[1], share=three[1], expected=chance, excess=excess),

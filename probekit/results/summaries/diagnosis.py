@@ -15,6 +15,7 @@ Of descent: ``best_is_last`` (the best dev score is that of the last step), ``fa
 still fell at the end), ``edge`` (``lowest`` or ``highest`` rate of a search).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,10 +78,9 @@ def notes(records: Sequence[Record]) -> list[str]:
             text = f"drawn without {classes}" if name == "absent" else have
             drawn.append(text + in_some * (len(counts) < len(records)))
     lines += ["; ".join(drawn)] if drawn else []
-    seeds: dict[str, set[int]] = {}
-    for record in filter(same_for_all_seeds, records):
-        seeds.setdefault(record.head, set()).add(record.seed)
-    if heads := [head for head, numbers in seeds.items() if len(numbers) > 1]:
+    solved = dict.fromkeys((r.head, r.seed) for r in records if same_for_all_seeds(r))
+    seeds = Counter(head for head, _ in solved)
+    if heads := [head for head, n in seeds.items() if n > 1]:
         solved_on = "is solved on all of train" if len(heads) == 1 else "are solved on all of train"
         lines.append(f"{', '.join(heads)} {solved_on}, so every seed gives the same score")
     if few := _counts(records, "folds"):
@@ -88,8 +88,7 @@ def notes(records: Sequence[Record]) -> list[str]:
             f"{len(few)} of {len(records)} runs used {range_text(few)} folds: no class of their "
             "draws has more examples"
         )
-    solved = [record for record in records if record.fitter in SOLVERS]
-    if strengths := {record.l2 for record in solved if record.l2 is not None}:
+    if strengths := {r.l2 for r in records if r.fitter in SOLVERS and r.l2 is not None}:
         values = ", ".join(f"{value:g}" for value in sorted(strengths, reverse=True))
         lines.append(f"L2 fixed at {values}; omit --l2 to tune it")
     return [*lines, *copied_texts(records)]
@@ -100,9 +99,8 @@ def _with_places(trouble: str, records: Sequence[Record]) -> str:
     hit = [record for record in records if trouble in record.troubles]
     if len(hit) == len(records):
         return trouble if len(records) == 1 else f"{trouble} in all {len(records)} runs"
-    troubled = {record.key for record in hit}
     settings = series(records).items()
-    names = [name for name, members in settings if any(r.key in troubled for r in members)]
+    names = [name for name, members in settings if any(trouble in r.troubles for r in members)]
     named = f" ({'; '.join(names)})" if len(names) <= _PLACES else ""
     return f"{trouble} in {len(hit)} of {len(records)} runs{named}"
 
@@ -146,9 +144,8 @@ def copied_texts(records: Sequence[Record]) -> list[str]:
                 f"{100 * share:.1f}" for share in (min(of_split), max(of_split))
             )
             said.setdefault(kind, []).append(f"{' to '.join(low_high)} % of {of}")
-    return [f"{_listed(parts)} {_WORDS[kind]}" for kind, parts in said.items()]
+    return [f"{_listed(*parts)} {_WORDS[kind]}" for kind, parts in said.items()]
 
 
-def _listed(parts: Sequence[str]) -> str:
-    *first, last = parts
-    return f"{', '.join(first)} and {last}" if first else last
+def _listed(*parts: str) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

@@ -15,14 +15,7 @@ from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.metrics import COMPRESSION
 from probekit.results.record import Record
-from probekit.results.summaries.wording import (
-    OPTIONS,
-    entry_text,
-    options_text,
-    plugins_text,
-    rates_text,
-    settings_text,
-)
+from probekit.results.summaries import wording
 
 Key = tuple[Any, ...]
 
@@ -59,17 +52,19 @@ def option_of(record: Record, name: str) -> Any:
     texts are one digest.
     """
     if name == "entry":
-        return entry_text(record.entry, record.seen)
+        return wording.entry_text(record.entry, record.seen)
     if name == "evals" and record.evals is None:
         return USUAL_EVALS if record.epochs else None
     value = getattr(record, name)
-    if name == "rates":
-        return rates_text(value) or None
-    if name == "texts":
-        return digest(value) if value else None
-    if name == "plugins":
-        return plugins_text(value) or None
-    return (settings_text(value) or None) if name == "options" else value
+    return (_TEXT_OF[name](value) if value else None) if name in _TEXT_OF else value
+
+
+_TEXT_OF: Mapping[str, Callable[[Any], str]] = {
+    "rates": wording.rates_text,
+    "texts": digest,
+    "plugins": wording.plugins_text,
+    "options": wording.settings_text,
+}
 
 
 def grouped(records: Iterable[Record], names: Sequence[str]) -> dict[Key, list[Record]]:
@@ -79,7 +74,7 @@ def grouped(records: Iterable[Record], names: Sequence[str]) -> dict[Key, list[R
         OptionError: a name is no option of a record; the message lists them.
     """
     for name in names:
-        choose("option", name, OPTIONS)
+        choose("option", name, wording.OPTIONS)
     groups: dict[Key, list[Record]] = {}
     for record in records:
         groups.setdefault(key_of(record, names), []).append(record)
@@ -100,10 +95,10 @@ def _rank(name: str, value: Any) -> tuple[int, Any]:
 
 def options_of(record: Record) -> dict[str, Any]:
     """Return a record's values of all options."""
-    return {name: option_of(record, name) for name in OPTIONS}
+    return {name: option_of(record, name) for name in wording.OPTIONS}
 
 
-def varying(records: Sequence[Record], names: Iterable[str] = OPTIONS) -> list[str]:
+def varying(records: Sequence[Record], names: Iterable[str] = wording.OPTIONS) -> list[str]:
     """Return those of ``names`` that have more than one value."""
     return [name for name in names if len({option_of(record, name) for record in records}) > 1]
 
@@ -115,18 +110,17 @@ def naming(
     """Return the options in which settings differ, unless others settle them: what names tell.
 
     Args:
-        settings: options by name, of a record or of a row of a table; all have the same ones.
+        settings: all options by name, of a record or of a row of a table.
         settled_by: given an option, and those before it that are named, the options that can
             settle it: it is left out where it is a function of these. None of them leaves it out
             only where it does not vary.
     """
     named: list[str] = []
-    for name in OPTIONS:
-        if settings and name in settings[0]:
-            by = tuple(settled_by(name, named))
-            pairs = {(tuple(map(options.get, by)), options[name]) for options in settings}
-            if len(pairs) > len({causes for causes, _ in pairs}):  # one value does not follow
-                named.append(name)
+    for name in wording.OPTIONS:
+        by = tuple(settled_by(name, named))
+        pairs = {(tuple(map(options.get, by)), options[name]) for options in settings}
+        if len(pairs) > len({causes for causes, _ in pairs}):  # one value does not follow
+            named.append(name)
     return named
 
 
@@ -141,7 +135,7 @@ def distinguishing(records: Sequence[Record], given: Sequence[str]) -> list[str]
     def settled_by(name: str, named: list[str]) -> list[str]:
         if name in DATA and name not in given:
             return ["task"] if name == "label" and "task" in (*named, *given) else []
-        follows = OPTIONS[name].by_amount or name in given
+        follows = wording.OPTIONS[name].by_amount or name in given
         return [*(option for option in given if follows or option not in _AMOUNTS), *named]
 
     settings = [options_of(record) for record in records]
@@ -169,9 +163,8 @@ def series(
     options = [dict(zip(names, key, strict=True)) for key in groups]
     texts: list[str] = []
     for how in ({}, {"full_model": True}, {"full_model": True, "exact": True}):
-        texts = [options_text(values, **how) for values in options]
-        if len(set(texts)) == len(texts):
-            break
+        if len(set(texts)) < len(groups):
+            texts = [wording.options_text(values, **how) for values in options]
     return dict(zip(texts, groups.values(), strict=True))
 
 
@@ -219,6 +212,28 @@ def check_seeds(records: Sequence[Record], what: str) -> None:
         f"{what}: {len(records)} records share seeds, so a mean over seeds would mix runs; "
         f"they differ in {differing}. Choose some (--where name=value), or group by these too."
     )
+
+
+def check_same_seeds(settings: Mapping[str, Sequence[Record]], why: str) -> None:
+    """Refuse settings of which one has other seeds than the first.
+
+    Args:
+        settings: the records of each, by its name.
+        why: they need the same, for the message.
+
+    Raises:
+        RecordError: names the two, and says what to do.
+    """
+    texts = {
+        name: ", ".join(map(str, sorted(record.seed for record in records)))
+        for name, records in settings.items()
+    }
+    first, expected = next(iter(texts.items()))
+    if others := [name for name, seeds in texts.items() if seeds != expected]:
+        raise RecordError(
+            f"{first} has seeds {expected}, {others[0]} has {texts[others[0]]}: {why}. Train the "
+            "missing ones, or choose with --where seed=0."
+        )
 
 
 RANDOM = "random weights"
@@ -279,33 +294,26 @@ _GUESSED = (
 )  # fmt: skip
 """What a guess does not have."""
 
+_GUESSES = [
+    _Sort(
+        "head",
+        re.compile(f"^{name}$"),
+        _GUESSED,
+        lambda head, guess: {guess.head: _reported(head, guess)},
+    )
+    for name in BASELINES
+]
 _DRAWN = _Sort(
     "model",
     re.compile(r"-random\d+$"),
     ("entry", "labels_fingerprint"),
     lambda head, random: {RANDOM: _reported(head, random)},
 )
-_CODE = _Sort("protocol", re.compile("^online code, "), ("metric",), _code_scores)
 _CONTROL = _Sort(
-    "label",
-    re.compile(r" \(control \d+\)$"),
-    ("labels_fingerprint", "metric"),
-    _control_scores,
+    "label", re.compile(r" \(control \d+\)$"), ("labels_fingerprint", "metric"), _control_scores
 )
-_SORTS: Sequence[_Sort] = (
-    *(
-        _Sort(
-            "head",
-            re.compile(f"^{name}$"),
-            _GUESSED,
-            lambda head, guess: {guess.head: _reported(head, guess)},
-        )
-        for name in BASELINES
-    ),
-    _DRAWN,
-    _CONTROL,
-    _CODE,
-)
+_CODE = _Sort("protocol", re.compile("^online code, "), ("metric",), _code_scores)
+_SORTS = (*_GUESSES, _DRAWN, _CONTROL, _CODE)
 
 
 def without_baselines(records: Sequence[Record]) -> list[Record]:

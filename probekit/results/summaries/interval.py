@@ -134,12 +134,18 @@ def interval(values: Iterable[float]) -> Interval:
     assert n > 0, "an interval needs a value"
     if len(set(values)) == 1:
         return Interval(values[0], None, n)
-    mean = math.fsum(values) / n
     from scipy.special import stdtrit  # slow to import
 
+    mean, error = _mean_and_error(values)
+    return Interval(mean, float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * error, n)
+
+
+def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean and its standard error."""
+    n = len(values)
+    mean = math.fsum(values) / n
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    t = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
-    return Interval(mean, t * deviation / math.sqrt(n), n)
+    return mean, deviation / math.sqrt(n)
 
 
 def student_p(values: Sequence[float]) -> float:
@@ -149,13 +155,9 @@ def student_p(values: Sequence[float]) -> float:
     """
     from scipy.special import stdtr  # slow to import
 
-    n = len(values)
-    assert n > 1, "one value says nothing of its spread"
-    mean = math.fsum(values) / n
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    if deviation == 0:
-        return float(mean == 0)
-    return float(2 * stdtr(n - 1, -abs(mean) / deviation * math.sqrt(n)))
+    assert len(values) > 1, "one value says nothing of its spread"
+    mean, error = _mean_and_error(values)
+    return float(2 * stdtr(len(values) - 1, -abs(mean) / error)) if error else float(mean == 0)
 
 
 def sign_flip_p(differences: Sequence[float]) -> float:
@@ -201,3 +203,8 @@ def holm(p: Mapping[K, float]) -> dict[K, float]:
     raised = [p[key] * (len(ordered) - rank) for rank, key in enumerate(ordered)]
     corrected = dict(zip(ordered, itertools.accumulate(raised, max), strict=True))
     return {key: min(1.0, corrected[key]) for key in p}
+
+
+def undecided(p: Mapping[K, float]) -> set[K]:
+    """Return the comparisons of a family that are not significant at 5 %, after Holm (1979)."""
+    return {key for key, level in holm(p).items() if level >= LEVEL}

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -38,12 +37,9 @@ def score_on(record: Record, split: str, metric: str | None = None) -> float | N
         split: the split.
         metric: name of the score; None is the metric of the record.
     """
-    if metric not in (None, record.metric):
-        return record.scores.get(f"{split}/{metric}")
-    if split in SCORE_OF:
-        score: float | None = getattr(record, SCORE_OF[split])
-        return score
-    return record.scores.get(f"{split}/{record.metric}")
+    if split in SCORE_OF and metric in (None, record.metric):
+        return record.test_score if split == "test" else record.eval_score
+    return record.scores.get(f"{split}/{metric or record.metric}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,18 +190,16 @@ def mean_class_weights(records: Sequence[Record], what: str) -> dict[str, dict[i
     Raises:
         RecordError: a seed occurs twice.
     """
-    check_seeds(records, what)
-    names = sorted({name for record in records for name in record.class_weights}, key=class_order)
-    means = {}
-    for name in names:
-        weights = partial(_weights_of, name)
-        by_layer = mean_values([r for r in records if weights(r)], weights, what)
-        means[name] = {layer: by_layer[layer].mean for layer in sorted(by_layer)}
+    means: dict[str, dict[int, float]] = {}
+    by_place = mean_values(records, _class_layer_weights, what)
+    for name, layer in sorted(by_place, key=lambda place: (class_order(place[0]), place[1])):
+        means.setdefault(name, {})[layer] = by_place[name, layer].mean
     return means
 
 
-def _weights_of(name: str, record: Record) -> Mapping[int, float]:
-    return record.class_weights.get(name, {})
+def _class_layer_weights(record: Record) -> dict[tuple[str, int], float]:
+    by_class = record.class_weights.items()
+    return {(name, n): weight for name, of_class in by_class for n, weight in of_class.items()}
 
 
 def total_confusion(records: Sequence[Record]) -> tuple[list[str], np.ndarray]:
@@ -214,17 +208,16 @@ def total_confusion(records: Sequence[Record]) -> tuple[list[str], np.ndarray]:
     Raises:
         RecordError: one of them holds no confusion.
     """
+    tables: list[Mapping[str, Any]] = []
     for record in records:
         if record.confusion is None:
             raise RecordError(f"{record.head}, seed {record.seed}: this record holds no confusion.")
-    tables = [record.confusion for record in records if record.confusion is not None]
-    sides = [name for table in tables for name in (*table["rows"], *table["columns"])]
-    names = sorted(set(sides), key=class_order)
-    index_of = {name: index for index, name in enumerate(names)}
+        tables.append(record.confusion)
+    sides = {name for table in tables for name in (*table["rows"], *table["columns"])}
+    names = sorted(sides, key=class_order)
     counts = np.zeros((len(names), len(names)))
     for table in tables:
-        rows = [index_of[name] for name in table["rows"]]
-        columns = [index_of[name] for name in table["columns"]]
+        rows, columns = (list(map(names.index, table[side])) for side in ("rows", "columns"))
         if rows and columns:
             counts[np.ix_(rows, columns)] += np.array(table["counts"])
     return names, counts
@@ -244,13 +237,10 @@ def class_support(records: Sequence[Record], names: Collection[str]) -> dict[str
     rows = dict(zip(classes, counts.sum(1) / len(held), strict=True))
     support = {}
     for name in names:
-        begins = [rows[f"{mark}-{name}"] for mark in "BSU" if f"{mark}-{name}" in rows]
-        if name in rows:
-            support[name] = round(rows[name])
-        elif begins:
-            support[name] = round(sum(begins))
-        elif f"I-{name}" in rows:
-            support[name] = round(rows[f"I-{name}"])
+        tags = ([name], [f"{mark}-{name}" for mark in "BSU"], [f"I-{name}"])
+        known = ([rows[tag] for tag in some if tag in rows] for some in tags)
+        if found := next(filter(None, known), None):
+            support[name] = round(sum(found))
     return support
 
 
@@ -301,9 +291,7 @@ def merged_others(
         kept: places of the classes that stay, in the order that they are to have.
     """
     others = len(names) - len(kept)
-    into = np.full(len(names), len(kept))
-    into[list(kept)] = np.arange(len(kept))
-    size = len(kept) + (others > 0)
-    merged = np.zeros((size, size))
-    np.add.at(merged, (into[:, None], into[None, :]), counts)
-    return [*(names[index] for index in kept), *[f"{others} others"] * (others > 0)], merged
+    into = np.eye(len(names))[:, list(kept)]  # which class each becomes, the last of all others
+    into = np.column_stack([into, 1 - into.sum(1)])[:, : len(kept) + (others > 0)]
+    merged_names = [*(names[index] for index in kept), *[f"{others} others"] * (others > 0)]
+    return merged_names, into.T @ counts @ into

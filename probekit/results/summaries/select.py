@@ -12,20 +12,13 @@ from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
 from probekit.metrics import scale_of
 from probekit.results.record import Record
+from probekit.results.summaries import grouping, wording
 from probekit.results.summaries.diagnosis import MARK
-from probekit.results.summaries.grouping import Key, grouped, names_by_key, option_of, varying
 from probekit.results.summaries.interval import interval
-from probekit.results.summaries.wording import (
-    OPTIONS,
-    listed_text,
-    model_text,
-    range_text,
-    value_text,
-)
 from probekit.tasks.user_files import HASH
 
 _BESIDE = ("seed", "trial", "left_out", "ablated")
-_NAMES = dict.fromkeys((*OPTIONS, *_BESIDE))
+_NAMES = dict.fromkeys((*wording.OPTIONS, *_BESIDE))
 _PIECE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # up to a comma that is not inside quotes
 _KEY_DIGITS = 8
 _SAID = {"fit": "fitter", "batch": "batch_size"}  # as figures and tables say them
@@ -63,8 +56,10 @@ def matching(records: Sequence[Record], conditions: Sequence[str]) -> list[Recor
     separate = [condition for text in conditions for condition in _separate(text)]
     kept = list(records)
     for name, why in _SERVING.items():
-        if not any(condition.startswith(f"{name}=") for condition in separate):
-            kept = _without(kept, name, why)
+        if kept and not any(condition.startswith(f"{name}=") for condition in separate):
+            kept = [record for record in kept if getattr(record, name) in (None, False)]
+            if not kept:
+                raise RecordError(f"all records are {why}.")
     for condition in separate:
         name, equals, values = condition.partition("=")
         if not equals or not values:
@@ -86,18 +81,6 @@ def condition_names(conditions: Sequence[str]) -> set[str]:
     }
 
 
-def _without(records: Sequence[Record], name: str, why: str) -> list[Record]:
-    """Leave out the records in which a field is set.
-
-    Raises:
-        RecordError: it is set in all of them.
-    """
-    kept = [record for record in records if getattr(record, name) in (None, False)]
-    if records and not kept:
-        raise RecordError(f"all records are {why}.")
-    return kept
-
-
 def _separate(text: str) -> list[str]:
     """Return the conditions in a text: after a comma, a name with ``=`` begins another one."""
     conditions: list[str] = []
@@ -114,47 +97,48 @@ def _with_values(records: Sequence[Record], name: str, values: str) -> list[Reco
     whole = [record for record in records if _is(record, name, values.strip())]
     if whole:
         return whole
-    wanted = [_unquoted(value.strip()) for value in _PIECE.findall(values)]
+    quoted = [value.strip() for value in _PIECE.findall(values)]
+    wanted = [v[1:-1] if len(v) > 1 and v[0] == v[-1] in "'\"" else v for v in quoted]
     if not all(any(_is(r, name, value) for r in records) for value in wanted):
         return []  # a misspelt one must not pass unnoticed
     return [r for r in records if any(_is(r, name, value) for value in wanted)]
 
 
-def _unquoted(value: str) -> str:
-    return value[1:-1] if len(value) > 1 and value[0] == value[-1] in "'\"" else value
-
-
 def _is(record: Record, name: str, wanted: str) -> bool:
     value = _value(record, name)
     if name == "entry":
-        return wanted in (value, value_text(name, value)) or (
+        return wanted in (value, wording.value_text(name, value)) or (
             len(wanted) >= _KEY_DIGITS and record.entry.startswith(wanted)
         )
     if value is None:
-        return wanted.lower() in ("all", "none", value_text(name, value))
+        return wanted.lower() in ("all", "none", wording.value_text(name, value))
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
-            return wanted == value_text(name, value) or float(wanted) == value
+            return wanted == wording.value_text(name, value) or float(wanted) == value
         except ValueError:
             return False
-    texts = [str(value), value_text(name, value)]
+    texts = [str(value), wording.value_text(name, value)]
     if name == "model":
-        texts.append(model_text(value))
+        texts.append(wording.model_text(value))
     if name == "task":  # of the user's own, a hash of the text follows its name
         texts.append(HASH.sub("", value))
     return wanted in texts
 
 
 def _value(record: Record, name: str) -> Any:
-    return option_of(record, name) if name in _NAMES else record.options.get(name)
+    return grouping.option_of(record, name) if name in _NAMES else record.options.get(name)
 
 
 def _occurring(records: Sequence[Record], name: str) -> str:
-    if name not in OPTIONS:
+    if name not in wording.OPTIONS:
         occurring = {_value(record, name) for record in records}
         values = sorted(occurring, key=lambda value: (value is not None, value))
-        return " or ".join("none" if value is None else value_text(name, value) for value in values)
-    return " or ".join(listed_text(name, value) for (value,) in grouped(records, [name]))
+        return " or ".join(
+            "none" if value is None else wording.value_text(name, value) for value in values
+        )
+    return " or ".join(
+        wording.listed_text(name, value) for (value,) in grouping.grouped(records, [name])
+    )
 
 
 TUNED = (
@@ -178,7 +162,7 @@ class BestOptions:
     """
 
     records: Sequence[Record]
-    among: dict[Key, int]
+    among: dict[grouping.Key, int]
     by: Sequence[str]
 
     def lines(self, on_dev: bool) -> list[str]:
@@ -192,13 +176,13 @@ class BestOptions:
             return ["dev had nothing to choose: each head has one setting"]
         said = (
             f"chosen on dev, by the mean over seeds: {', '.join(self.by)} "
-            f"({range_text(several)} settings each)"
+            f"({wording.range_text(several)} settings each)"
         )
         if on_dev:
             return [said, f"{MARK} {CHOSE}, so they are optimistic"]
         return [f"{said}; report test, because dev is optimistic"]
 
-    def chose(self, key: Key) -> bool:
+    def chose(self, key: grouping.Key) -> bool:
         """Say whether a setting was chosen among several."""
         return self.among.get(key, 1) > 1
 
@@ -219,34 +203,20 @@ def best_options(records: Sequence[Record], on: str = "dev") -> BestOptions:
             f"--best-on {on}: options can only be chosen on dev, which leaves test to report; "
             "write --best-on dev."
         )
-    compared = [name for name in OPTIONS if name not in TUNED]
+    compared = [name for name in wording.OPTIONS if name not in TUNED]
     best: list[Record] = []
-    among: dict[Key, int] = {}
+    among: dict[grouping.Key, int] = {}
     by: dict[str, None] = {}
-    for group in grouped(records, compared).values():
-        settings = grouped(group, tuple(OPTIONS))
-        _check_seeds(settings, group)
+    for group in grouping.grouped(records, compared).values():
+        settings = grouping.grouped(group, tuple(wording.OPTIONS))
+        names = grouping.names_by_key(group)
+        named = {names[members[0].key]: members for members in settings.values()}
+        grouping.check_same_seeds(named, "--best-on dev compares means over the same seeds")
         means = {
             key: interval(r.eval_score for r in members).mean for key, members in settings.items()
         }
         chosen = scale_of(group[0].metric).best(means)
         best += settings[chosen]
         among[chosen] = len(settings)
-        by |= dict.fromkeys(name for name in varying(group) if name != "layers")
+        by |= dict.fromkeys(name for name in grouping.varying(group) if name != "layers")
     return BestOptions(best, among, list(by))
-
-
-def _check_seeds(settings: dict[Key, list[Record]], group: Sequence[Record]) -> None:
-    """Refuse to choose among settings of other seeds: their means are over other draws."""
-    seeds = {key: sorted(record.seed for record in members) for key, members in settings.items()}
-    texts = [", ".join(map(str, numbers)) for numbers in seeds.values()]
-    if len(set(texts)) < 2:
-        return
-    names = names_by_key(group)
-    named = [names[members[0].key] for members in settings.values()]
-    other = next(index for index, text in enumerate(texts) if text != texts[0])
-    raise RecordError(
-        f"--best-on dev: {named[0]} has seeds {texts[0]}, {named[other]} has {texts[other]}, and "
-        "means over different seeds cannot be compared. Train the missing ones, or choose with "
-        "--where seed=0."
-    )

@@ -5,14 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from probekit.base.markup import (
-    MOST_ROWS,
-    Markup,
-    html_table,
-    html_view,
-    spelled_out,
-    spelled_out_lines,
-)
+from probekit.base import markup
 from probekit.base.registry import choose
 from probekit.metrics import Scale
 from probekit.results.summaries.interval import Interval
@@ -71,8 +64,8 @@ class Column:
 
     def __post_init__(self) -> None:
         """Spell out what a terminal would obey: names are those of strangers."""
-        object.__setattr__(self, "heading", spelled_out_lines(self.heading))
-        object.__setattr__(self, "cells", list(map(spelled_out_lines, self.cells)))
+        object.__setattr__(self, "heading", markup.spelled_out_lines(self.heading))
+        object.__setattr__(self, "cells", list(map(markup.spelled_out_lines, self.cells)))
 
 
 @dataclass(frozen=True)
@@ -113,8 +106,8 @@ class Table:
                 index=False, lineterminator="\r\n", float_format="%.12g"
             ))  # fmt: skip
         if style == "html":
-            return Markup(self._html(most=None) + "\n")
-        notes, caption = self._notes(), spelled_out_lines(self.caption)
+            return markup.Markup(self._html(most=None) + "\n")
+        notes, caption = self._notes(), markup.spelled_out_lines(self.caption)
         if style == "latex":
             return _latex(self.columns, notes, caption)
         below = [*notes, caption] if caption else notes
@@ -130,14 +123,14 @@ class Table:
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook, which shows no more rows than fit a page."""
-        return self._html(MOST_ROWS)
+        return self._html(markup.MOST_ROWS)
 
     def _notes(self) -> list[str]:
-        return [spelled_out_lines(note) for note in self.notes if note.strip()]
+        return [markup.spelled_out_lines(note) for note in self.notes if note.strip()]
 
-    def _html(self, most: int | None) -> Markup:
-        below = [*self._notes(), spelled_out_lines(self.caption)]
-        return html_view(html_columns(self.columns, most), notes=below)
+    def _html(self, most: int | None) -> markup.Markup:
+        below = [*self._notes(), markup.spelled_out_lines(self.caption)]
+        return markup.html_view(html_columns(self.columns, most), notes=below)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return plain numbers and words, half widths in columns of their own.
@@ -178,7 +171,7 @@ def text_table(columns: Sequence[Column]) -> str:
     """Return aligned columns, two spaces apart, with a rule under the headings."""
     padded = []
     for column in columns:
-        heading, *cells = map(spelled_out, (column.heading, *column.cells))
+        heading, *cells = map(markup.spelled_out, (column.heading, *column.cells))
         width = max(map(len, (heading, *cells)))
         align = str.ljust if column.words else str.rjust
         padded.append([align(text, width) for text in (heading, "-" * width, *cells)])
@@ -189,13 +182,13 @@ def markdown_table(columns: Sequence[Column]) -> str:
     """Return a Markdown table; bars inside a cell, and HTML, are escaped."""
     rules = [":---" if column.words else "---:" for column in columns]
     lines = [
-        [spelled_out(cell.strip()).replace("<", "&lt;").replace("|", "\\|") for cell in line]
+        [markup.spelled_out(cell.strip()).replace("<", "&lt;").replace("|", "\\|") for cell in line]
         for line in ([column.heading for column in columns], *_rows(columns))
     ]
     return "".join(f"| {' | '.join(line)} |\n" for line in (lines[0], rules, *lines[1:]))
 
 
-def html_columns(columns: Sequence[Column], most: int | None = MOST_ROWS) -> str:
+def html_columns(columns: Sequence[Column], most: int | None = markup.MOST_ROWS) -> str:
     """Return the columns as a table of HTML, to stand in a view.
 
     Args:
@@ -204,7 +197,7 @@ def html_columns(columns: Sequence[Column], most: int | None = MOST_ROWS) -> str
     """
     rows = [[cell.strip() for cell in line] for line in _rows(columns)]
     headings, words = [column.heading for column in columns], [column.words for column in columns]
-    return html_table(headings, rows, words, most)
+    return markup.html_table(headings, rows, words, most)
 
 
 def html_layers(measures: Mapping[str, Mapping[int, float]]) -> str:

@@ -1,6 +1,6 @@
 """Tables of results: records grouped over seeds, each with what stands below it, in any style."""
 
-from probekit.results.summaries.typeset import STYLES, Style, Table
+from probekit.results.summaries.typeset import STYLES, Table
 from probekit.results.tables.by_layer import (
     depth_table,
     measure_table,
@@ -8,12 +8,10 @@ from probekit.results.tables.by_layer import (
     suite_table,
     weights_table,
 )
-from probekit.results.tables.scores import ScoreRow, caption, score_table, summarise, table
+from probekit.results.tables.scores import caption, score_table, summarise, table
 
 __all__ = [
     "STYLES",
-    "ScoreRow",
-    "Style",
     "Table",
     "caption",
     "depth_table",

@@ -8,32 +8,16 @@ from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.metrics import Scale, scale_of
 from probekit.results.comparison.compare import BestDepth, best_depths
-from probekit.results.comparison.mean_scores import mean_score, score_curve
-from probekit.results.comparison.over_tasks import TASK, over_tasks
+from probekit.results.comparison.mean_scores import TASK, mean_score, over_tasks, score_curve
 from probekit.results.comparison.pairwise import ARROWS, Verdicts
 from probekit.results.record import Record
+from probekit.results.summaries import grouping, wording
 from probekit.results.summaries.diagnosis import MARK, marks, marks_along, notes
-from probekit.results.summaries.grouping import (
-    Key,
-    distinguishing,
-    grouped,
-    key_of,
-    series,
-    varying,
-)
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.layer_measures import RAW_WEIGHTS, WEIGHTS, LayerMeasure
 from probekit.results.summaries.scored import SCORE_OF, SCORE_TEXT, Scored, has_two_scores, shown
 from probekit.results.summaries.select import CHOSE, BestOptions
 from probekit.results.summaries.typeset import Cell, Column, Table, score_column
-from probekit.results.summaries.wording import (
-    OPTIONS,
-    layer_text,
-    metric_text,
-    option_text,
-    options_text,
-    value_text,
-)
 from probekit.results.tables.scores import caption, option_column, said_lines
 from probekit.tasks.suites import published_lines
 
@@ -98,7 +82,7 @@ def depth_table(records: Sequence[Record], split: Scored | None = None) -> Table
             troubles=marks_along(members, "depth"),
             best=best.get(name) if field_name == score else None,
         )
-        for name, members in series(records, given=["depth"]).items()
+        for name, members in grouping.series(records, given=["depth"]).items()
         for field_name in (("eval_score", "eval_last") if both else (score,))
     }
     named = [
@@ -128,12 +112,12 @@ def suite_table(records: Sequence[Record], split: Scored | None = None) -> Table
         raise RecordError(
             "no records with a depth; run `probekit suite` or `probekit depth` first."
         )
-    if len(metrics := sorted({metric_text(record.metric) for record in records})) > 1:
+    if len(metrics := sorted({wording.metric_text(record.metric) for record in records})) > 1:
         raise RecordError(
             f"a mean over tasks is of one metric; found {', '.join(metrics)}: give --metric, or "
             "choose tasks with --where."
         )
-    curves = series(records, given=["depth", *TASK], lead=["model", "head"])
+    curves = grouping.series(records, given=["depth", *TASK], lead=["model", "head"])
     found = {name: over_tasks(members, split, name) for name, members in curves.items()}
     columns = {
         name: _Layers(
@@ -200,7 +184,7 @@ def _layer_table(
     what: str | None = None,
 ) -> Table:
     layers = sorted({layer for column in columns.values() for layer in column.values})
-    table = [Column(heading, list(map(layer_text, layers)), words=True, values=layers)]
+    table = [Column(heading, list(map(wording.layer_text, layers)), words=True, values=layers)]
     for name, column in columns.items():
         table.append(score_column(name, [column.cell(layer) for layer in layers]))
     objects = [
@@ -238,22 +222,22 @@ def pivot(
         RecordError: all records have the same value, or a cell would average over more than seeds.
     """
     records, split = shown(records, split)
-    choose("option", columns, OPTIONS)
-    if not varying(records, [columns]):
+    choose("option", columns, wording.OPTIONS)
+    if not grouping.varying(records, [columns]):
         raise RecordError(_nothing_beside(records, columns, best))
     names = ["head"] * (columns != "head")
-    names += distinguishing(records, [*names, columns])
+    names += grouping.distinguishing(records, [*names, columns])
     every = [*names, columns]
-    cells: dict[Key, Cell] = {}
+    cells: dict[grouping.Key, Cell] = {}
     objects: list[dict[str, Any]] = []
-    for key, members in grouped(records, every).items():
+    for key, members in grouping.grouped(records, every).items():
         options = dict(zip(every, key, strict=True))
-        setting = key_of(members[0], tuple(OPTIONS))
+        setting = grouping.key_of(members[0], tuple(wording.OPTIONS))
         chose = split == "dev" and best is not None and best.chose(setting)
         troubles = [*marks(members), *[CHOSE] * chose]
         judgement = judged.rows.get(setting) if judged else None
         verdict = judgement.verdict if judgement else None
-        score = mean_score(members, SCORE_OF[split], options_text(options))
+        score = mean_score(members, SCORE_OF[split], wording.options_text(options))
         mark = MARK * bool(troubles) + ARROWS[verdict]
         cells[key] = Cell(score, scale_of(members[0].metric), mark)
         said = {"split": split, "marks": troubles, "verdict": verdict}
@@ -261,9 +245,9 @@ def pivot(
     rows = list(dict.fromkeys(key[:-1] for key in cells))
     options_of_rows = [dict(zip(names, row, strict=True)) for row in rows]
     table = [option_column(name, options_of_rows) for name in names]
-    for (value,) in grouped(records, [columns]):
+    for (value,) in grouping.grouped(records, [columns]):
         column = [cells.get((*row, value)) for row in rows]
-        table.append(score_column(option_text(columns, value), column))
+        table.append(score_column(wording.option_text(columns, value), column))
     lines = [*said_lines(best, judged, split == "dev"), *notes(records)]
     means = [cell.score for cell in cells.values()]
     return Table(table, lines, f"{split}; {caption(records, means)}", objects)
@@ -271,11 +255,13 @@ def pivot(
 
 def _nothing_beside(records: Sequence[Record], columns: str, best: BestOptions | None) -> str:
     """Return that all records have one value of an option, and which options differ."""
+    value = wording.value_text(columns, grouping.option_of(records[0], columns))
     chosen = ", which --best-on dev chose" if best and columns in best.by else ""
-    others = ["head"] * bool(varying(records, ["head"])) + distinguishing(records, ["head"])
+    others = ["head"] * bool(grouping.varying(records, ["head"])) + grouping.distinguishing(
+        records, ["head"]
+    )
     return (
         f"--columns {columns}: {columns.replace('_', ' ')} is "
-        f"{value_text(columns, key_of(records[0], [columns])[0])!r} in each of {len(records)} "
-        f"records{chosen}, so there is nothing to show side by side. Options that differ: "
-        f"{', '.join(others) or 'none'}."
+        f"{value!r} in each of {len(records)} records{chosen}, so there is nothing to show side by "
+        f"side. Options that differ: {', '.join(others) or 'none'}."
     )

@@ -1,6 +1,6 @@
 """The table of scores: a row per setting, over its seeds, with the options that differ."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -11,19 +11,13 @@ from probekit.results.comparison.judging import Judged
 from probekit.results.comparison.mean_scores import mean_score
 from probekit.results.comparison.pairwise import ARROWS, Verdicts
 from probekit.results.record import Record
+from probekit.results.summaries import wording
 from probekit.results.summaries.diagnosis import MARK, marks, notes
-from probekit.results.summaries.grouping import RANDOM, grouped, naming, option_of
+from probekit.results.summaries.grouping import RANDOM, grouped, naming
 from probekit.results.summaries.interval import Interval, interval, interval_text
 from probekit.results.summaries.scored import has_two_scores
 from probekit.results.summaries.select import CHOSE, BestOptions
 from probekit.results.summaries.typeset import NOTHING, Cell, Column, Style, Table, score_column
-from probekit.results.summaries.wording import (
-    OPTIONS,
-    metric_text,
-    option_text,
-    options_text,
-    value_text,
-)
 
 _RAW = Scale(percent=False)
 BESIDE: Mapping[str, tuple[str, Scale | None]] = {
@@ -86,8 +80,7 @@ def check_also(records: Sequence[Record], also: Sequence[str]) -> None:
         if name.rpartition("/")[2] in _HELD:
             raise OptionError(
                 f"--also {name}: no record holds it. Regressions record only a loss, and earlier "
-                "versions recorded neither loss, ece nor brier; for those, run the command that "
-                "trained them again with another --out."
+                "versions none; for those, run their command again with another --out."
             )
         choices = dict.fromkeys(score.partition("/")[2] or score for score in held)
         raise OptionError(
@@ -183,7 +176,6 @@ _IF_ASKED = ("among", "chosen", "verdict")
 
 def summarise(
     records: Sequence[Record],
-    by: Sequence[str] | None = None,
     also: Sequence[str] = (),
     *,
     best: BestOptions | None = None,
@@ -193,54 +185,46 @@ def summarise(
 
     Args:
         records: any records.
-        by: options that make a row; all of them when None.
         also: other scores that a table is to show, such as ``loss`` or ``test/loss``.
         best: what dev chose of each head, if it did; of what it chose dev is too good a score.
         judged: verdicts on the difference of rows to a reference, if there are any.
 
     Returns:
-        One row per combination of values, in a fixed order (baselines first, shots ascending).
+        One row per combination of options, in a fixed order (baselines first, shots ascending).
 
     Raises:
-        RecordError: there are no records, or a row would average over more than seeds.
-        OptionError: ``by`` names no option of a record, or ``also`` no score.
+        RecordError: there are no records, or a setting has two of one seed.
+        OptionError: ``also`` names no score.
     """
     if not records:
         raise RecordError("no records; run `probekit train` or `probekit sweep` first.")
     check_also(records, also)
-    names = tuple(OPTIONS if by is None else by)
     rows = []
-    for key, group in grouped(records, names).items():
-        row = _row(group, dict(zip(names, key, strict=True)), also)
-        if best is not None:
-            doubtful = row.test_score is None and best.chose(key)
-            row = replace(row, among=best.among.get(key), chosen=tuple(best.by),
-                          marks=row.marks + (CHOSE,) * doubtful)  # fmt: skip
-        rows.append(replace(row, verdict=judged.rows.get(key)) if judged else row)
+    for key, group in grouped(records, tuple(wording.OPTIONS)).items():
+        options = dict(zip(wording.OPTIONS, key, strict=True))
+        what = wording.options_text({name: options[name] for name in ALWAYS})
+        tested = [record for record in group if record.test_score is not None]
+        doubtful = not tested and best is not None and best.chose(key)
+        row = ScoreRow(
+            options=options,
+            metric=group[0].metric,
+            seeds=tuple(sorted(record.seed for record in group)),
+            eval_score=mean_score(group, "eval_score", what),
+            eval_last=mean_score(group, "eval_last", what),
+            test_score=mean_score(tested, "test_score", what) if tested else None,
+            n_params=round(interval(record.n_params for record in group).mean),
+            train_seconds=interval(record.train_seconds for record in group).mean,
+            diverged=sum(record.diverged for record in group),
+            two_scores=has_two_scores(group),
+            marks=marks(group) + (CHOSE,) * doubtful,
+            rate_from=" or ".join(sorted({r.rate_from for r in group if r.rate_from})) or None,
+            beside=other_scores(group, also),
+            among=best.among.get(key) if best else None,
+            chosen=tuple(best.by) if best else (),
+            verdict=judged.rows.get(key) if judged else None,
+        )
+        rows.append(row)
     return rows
-
-
-def _row(group: Sequence[Record], options: dict[str, Any], also: Sequence[str]) -> ScoreRow:
-    what = options_text({name: options[name] for name in ALWAYS if name in options})
-    what = what or "all records"
-    if len(metrics := sorted({record.metric for record in group})) > 1:
-        raise RecordError(f"{what}: cannot average {' and '.join(metrics)}; group by task, label.")
-    tested = [record for record in group if record.test_score is not None]
-    return ScoreRow(
-        options=options,
-        metric=metrics[0],
-        seeds=tuple(sorted(record.seed for record in group)),
-        eval_score=mean_score(group, "eval_score", what),
-        eval_last=mean_score(group, "eval_last", what),
-        test_score=mean_score(tested, "test_score", what) if tested else None,
-        n_params=round(interval(record.n_params for record in group).mean),
-        train_seconds=interval(record.train_seconds for record in group).mean,
-        diverged=sum(record.diverged for record in group),
-        two_scores=has_two_scores(group),
-        marks=marks(group),
-        rate_from=" or ".join(sorted({r.rate_from for r in group if r.rate_from})) or None,
-        beside=other_scores(group, also),
-    )
 
 
 def score_table(
@@ -309,7 +293,7 @@ def caption(records: Sequence[Record], means: Sequence[Interval], what: str | No
         means: the numbers, as they are shown.
         what: what the numbers are; None are the runs' metrics.
     """
-    metrics = " or ".join(sorted({metric_text(record.metric) for record in records}))
+    metrics = " or ".join(sorted({wording.metric_text(record.metric) for record in records}))
     diverged = sum(record.diverged for record in records)
     note = f" {diverged} of {len(records)} runs diverged." if diverged else ""
     jumps = any(METRICS[r.metric].jumps for r in records if r.metric in METRICS)
@@ -321,11 +305,16 @@ def caption(records: Sequence[Record], means: Sequence[Interval], what: str | No
 
 def _shared_text(records: Sequence[Record]) -> str:
     """Return task, label, decoder, and what makes rows, where all share them, with a colon."""
-    task, label, decoder, pooling = (
-        _shared(name, records) for name in ("task", "label", "decoder", "pooling")
+    task, label, pooling = (
+        _shared(getattr(record, name) for record in records)
+        for name in ("task", "label", "pooling")
     )
+    decoders = {record.decoder for record in records}
+    decoder = _shared(decoders - {"none"} or decoders)  # a guess has none
     named = bool(task and label) and not label[0].isdigit()  # a column of a user's file: 2
-    token_head, point = (_shared_option(name, records) for name in ("token_head", "point"))
+    token_head, point = (
+        _shared(record.spec.get(name) for record in records) for name in ("token_head", "point")
+    )
     # runs on control labels have a label such as ``ner (control 0)``
     control = all(" (control " in record.label for record in records)
     parts = [
@@ -333,7 +322,7 @@ def _shared_text(records: Sequence[Record]) -> str:
         f"label {label}" if label and not named else None,
         "control labels, random by word type" if control else None,
         decoder and f"decoder {decoder}",
-        pooling and option_text("pooling", pooling),
+        pooling and wording.option_text("pooling", pooling),
         token_head and f"token head {token_head}",
         point and f"point {point}",
     ]
@@ -341,32 +330,21 @@ def _shared_text(records: Sequence[Record]) -> str:
     return f"{text}: " if text else ""
 
 
-def _shared_option(name: str, records: Sequence[Record]) -> Any:
-    """Return what was given for an option of all runs, if it was the same."""
-    values = {record.spec.get(name) for record in records}
-    return values.pop() if len(values) == 1 else None
-
-
-def _shared(name: str, records: Sequence[Record]) -> Any:
-    """Return the value of an option that all runs share, if any; a guess has no decoder."""
-    values = {option_of(record, name) for record in records}
-    if name == "decoder" and len(values) > 1:
-        values.discard("none")
-    return values.pop() if len(values) == 1 else None
+def _shared(values: Iterable[Any]) -> Any:
+    """Return the value that all runs share, if any."""
+    first, *others = set(values)
+    return None if others else first
 
 
 def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:
     """Return head and amount, the options that differ, those that dev chose, and rates' origin."""
-    names = list(rows[0].options) if rows else list(ALWAYS)
     options = [row.options for row in rows]
-    differing = naming(
-        options, lambda name, _: [other for other in OPTIONS[name].settled_by if other in names]
-    )
-    fractions = [row.options.get("fraction") is not None for row in rows]
+    differing = naming(options, lambda name, _: wording.OPTIONS[name].settled_by)
+    fractions = [row.options["fraction"] is not None for row in rows]
     always = ("head", "fraction") if rows and all(fractions) else ALWAYS
     shown = {*always, *["fraction"] * any(fractions), *differing}
     shown.update(name for row in rows for name in row.chosen)
-    columns = [option_column(name, options) for name in names if name in shown]
+    columns = [option_column(name, options) for name in wording.OPTIONS if name in shown]
     origins = [row.rate_from for row in rows]
     if not set(origins) <= {None, FIXED}:
         headings = [column.heading for column in columns]
@@ -381,10 +359,12 @@ def option_column(name: str, rows: Sequence[Mapping[str, Any]]) -> Column:
     """Return an option's value of each row; a run on a fraction has no shots, and the reverse."""
     other = {"shots": "fraction", "fraction": "shots"}.get(name, "")
     cells = [
-        NOTHING if row[name] is None and row.get(other) is not None else value_text(name, row[name])
+        NOTHING
+        if row[name] is None and row.get(other) is not None
+        else wording.value_text(name, row[name])
         for row in rows
     ]
-    return Column(name.replace("_", " "), cells, words=not OPTIONS[name].number)
+    return Column(name.replace("_", " "), cells, words=not wording.OPTIONS[name].number)
 
 
 def _result_columns(rows: Sequence[ScoreRow], also: Sequence[str]) -> Iterator[Column]:

@@ -3,9 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
+from probekit.base.installation import install_extra
+from probekit.base.replacing import workshop
+from probekit.errors import OptionError, StorageError
 from probekit.results.record import Record
 
 Value = str | int | float | bool
@@ -69,3 +73,24 @@ class TrackerSpec(ABC):
             OptionError: its package is missing, or it cannot be used; and what to do.
             StorageError: its folder cannot be written.
         """
+
+
+def prepare(name: str, folder: Path) -> Path:
+    """Check that a tracker's package is installed, and create its folder.
+
+    Raises:
+        OptionError: the package is missing.
+        StorageError: files cannot be written in the folder.
+    """
+    if find_spec(name) is None:
+        raise OptionError(
+            f"--track {name}: the package {name} is not installed. {install_extra(name)}"
+        )
+    try:
+        with workshop(folder):
+            return folder
+    except OSError as error:
+        raise StorageError(
+            f"--track {name}: {folder} cannot be written ({error.strerror or error}). Choose "
+            f"another: --track {name}:folder=DIR."
+        ) from error

@@ -3,15 +3,11 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from probekit.base.installation import install_extra
-from probekit.base.replacing import workshop
-from probekit.errors import OptionError, StorageError
 from probekit.results.record import Record
-from probekit.results.trackers.contract import Tracker, TrackerSpec, Value
+from probekit.results.trackers.contract import Tracker, TrackerSpec, Value, prepare
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -37,13 +33,8 @@ class TensorBoard(TrackerSpec):
             OptionError: the package tensorboard is missing.
             StorageError: the folder cannot be written.
         """
-        if find_spec("tensorboard") is None:
-            raise OptionError(
-                "--track tensorboard: the package tensorboard is not installed. "
-                + install_extra("tensorboard")
-            )
         folder = out.with_name(f"{out.stem}-tensorboard") if self.folder is None else self.folder
-        return TensorBoardRuns(make_folder(Path(folder), self.name))
+        return TensorBoardRuns(prepare(self.name, Path(folder)))
 
 
 class TensorBoardRuns(Tracker):
@@ -75,20 +66,3 @@ class TensorBoardRuns(Tracker):
         self._writer.add_hparams(self._options, dict(scores), run_name=".")
         self._writer.close()
         self._writer = None
-
-
-def make_folder(folder: Path, name: str) -> Path:
-    """Create a tracker's folder, and try whether files can be written there.
-
-    Raises:
-        StorageError: they cannot.
-    """
-    try:
-        with workshop(folder):
-            pass
-    except OSError as error:
-        raise StorageError(
-            f"--track {name}: {folder} cannot be written ({error.strerror or error}). Choose "
-            f"another: --track {name}:folder=DIR."
-        ) from error
-    return folder

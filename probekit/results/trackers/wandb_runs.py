@@ -3,15 +3,12 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from probekit.base.installation import install_extra
 from probekit.errors import OptionError, reason_of
 from probekit.results.record import Record
-from probekit.results.trackers.contract import Tracker, TrackerSpec, Value
-from probekit.results.trackers.tensorboard_runs import make_folder
+from probekit.results.trackers.contract import Tracker, TrackerSpec, Value, prepare
 
 _ID_DIGITS = 16
 
@@ -41,12 +38,8 @@ class WandB(TrackerSpec):
             OptionError: the package wandb is missing, or nobody is logged in.
             StorageError: the folder cannot be written.
         """
-        if find_spec("wandb") is None:
-            raise OptionError(
-                f"--track wandb: the package wandb is not installed. {install_extra('wandb')}"
-            )
         mode = self.mode or os.environ.get("WANDB_MODE") or "online"
-        folder = make_folder(out.parent if self.folder is None else Path(self.folder), self.name)
+        folder = prepare(self.name, out.parent if self.folder is None else Path(self.folder))
         if mode == "online":
             import wandb
 

@@ -20,7 +20,7 @@ from probekit.probe.heads.module_head import ModuleFactory
 from probekit.results import Records
 from probekit.results.log import predictions_folder
 from probekit.results.record import BY_MEAN, BY_REFIT
-from probekit.results.tracking import Tracking
+from probekit.results.trackers import Tracking
 from probekit.train.result import FitResult
 from probekit.train.stream import default_memory
 from probekit.train.sweeps.fitting import search

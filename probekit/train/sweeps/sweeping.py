@@ -22,7 +22,7 @@ from probekit.results import Record, append_record, check_appendable, recorded
 from probekit.results.claims import owners, tidy, wait_for_change
 from probekit.results.record import BY_MEAN, BY_REFIT
 from probekit.results.summaries.wording import OPTIONS, option_text, rates_text
-from probekit.results.tracking import Tracking
+from probekit.results.trackers import Tracking
 from probekit.train.sweeps.fitting import Trail, with_trail
 from probekit.train.sweeps.outputs import LOSS, Outputs
 from probekit.train.sweeps.resolve import Run, resolve

@@ -1,4 +1,4 @@
-"""Corrected significance against textbook references, and its error over whole families."""
+"""Intervals over seeds and corrected significance against references, and error over families."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from probekit.results.comparison.judging import Evidence, difference, family, ov
 from probekit.results.comparison.pairing import Predictions
 from probekit.results.comparison.resampling import Bootstrap, Groups
 from probekit.results.comparison.runs import RecordedRun
-from probekit.results.summaries.interval import holm, least_p, sign_flip_p
+from probekit.results.summaries.interval import Interval, holm, interval, least_p, sign_flip_p
 from tests.results.samples import make_record
 
 SEED = 20261126
@@ -59,6 +59,23 @@ def test_the_least_that_signs_can_say():
     assert sign_flip_p([0.1, 0.2, 0.3, 0.1, 0.4]) == least_p(5) == 0.0625
     assert sign_flip_p([0.1] * 20) == pytest.approx(1 / 16385)
     assert sign_flip_p([0.1, -0.1, 0.2, -0.2]) == 1
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=12).filter(lambda v: np.std(v) > 1e-3))
+def test_equals_scipy(values):
+    low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
+    found = interval(values)
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-9, abs=1e-12)
+    assert found.n == len(values)
+
+
+def test_values_that_are_one_or_the_same_have_no_interval():
+    """They say nothing of their spread: a solver on all of train draws nothing."""
+    assert interval([0.25]) == Interval(0.25, None, 1)
+    assert interval([0.25]).low == interval([0.25]).high == 0.25
+    assert interval([0.7, 0.7, 0.7]) == Interval(0.7, None, 3)
+    assert Interval(0.5, 0.25, 3).scaled(100) == Interval(50.0, 25.0, 3)
+    assert Interval(0.5, None, 1).scaled(100) == Interval(50.0, None, 1)
 
 
 def null_family(random, n_heads=6, n_seeds=5, n=200, samples=1000, better=0.0, spread=0.15):

@@ -11,10 +11,9 @@ from probekit.metrics import METRICS, Gold
 from probekit.results import load_records
 from probekit.results.comparison import RecordedRun, compare
 from probekit.results.comparison.mean_scores import mean_score
-from probekit.results.summaries.interval import Drawn, Interval, interval, interval_text
+from probekit.results.summaries.interval import Drawn, Interval, drawn_text, interval, interval_text
 from probekit.results.tables import depth_table, pivot, score_table
 from tests.results.comparison.files import IDS, add_run, classes, grouped, score
-from tests.results.samples import make_record
 
 DOCUMENTS = np.arange(len(IDS)) // 5
 LACKING = "no interval: one seed and no stored predictions; run again with --predictions."
@@ -117,24 +116,5 @@ def test_what_several_intervals_are_over_is_one_line():
     alike = replace(one, n=3)
     assert interval_text([alike]) == "95 % interval over 150 sentences, 3 seeds that all agree"
     assert interval_text([interval([0.5])]) == "one seed, so no interval"
-
-
-def test_what_was_trained_is_held_against_what_was_frozen():
-    from probekit.results.comparison import verdicts
-
-    def records(method):
-        backbone = {"n_backbone_params": 9} if method == "lora" else {}
-        return [
-            make_record(h, s, method=method, test_score=0.1 * len(h) + s / 99, **backbone)
-            for h in ("last", "mean", "p32")
-            for s in (0, 1)
-        ]
-
-    every = [*records(None), *records("frozen"), *records("lora")]
-    pairs = {(row.a, row.b) for row in verdicts(every, "mean").rows.values()}
-    assert {b for _, b in pairs} == {"mean, from the cache"} and len(pairs) == 8
-    pairs = [row.b for row in verdicts(every[6:], "mean").rows.values()]
-    assert set(pairs) == {"mean, frozen"}
-    found = verdicts(every, "head=mean,method=lora")
-    assert {row.b for row in found.rows.values()} == {"mean, lora"}
-    assert "than mean, lora on the same data" in found.lines[0]
+    found = [Drawn(277), Drawn(3453), Drawn(231, "documents"), Drawn(277)]
+    assert drawn_text(found) == "277 to 3,453 sentences or 231 documents"

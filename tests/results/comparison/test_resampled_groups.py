@@ -1,4 +1,4 @@
-"""Sentences that come in groups: whole ones are drawn and left out, wherever intervals are made."""
+"""Sentences, or whole groups of them, are drawn and left out wherever intervals are made."""
 
 from dataclasses import replace
 
@@ -9,17 +9,7 @@ from scipy.stats import ttest_1samp
 
 from probekit.errors import RecordError
 from probekit.metrics import METRICS, Gold, ValueGold
-from probekit.results import load_records
-from probekit.results.comparison import (
-    best_depth,
-    choose_run,
-    compare,
-    compare_all,
-    comparison_table,
-    noise_text,
-    pairs_table,
-    verdicts,
-)
+from probekit.results import comparison, load_records
 from probekit.results.comparison.resampling import (
     Bootstrap,
     Groups,
@@ -28,7 +18,7 @@ from probekit.results.comparison.resampling import (
     pseudo_values,
     shared_groups,
 )
-from probekit.results.summaries.interval import Drawn, drawn_text
+from probekit.results.summaries.interval import Drawn
 from tests.results.comparison.files import IDS, add_run, bootstrap, classes, grouped
 
 DOCUMENTS = np.arange(len(IDS)) // 5  # twelve of five sentences
@@ -66,12 +56,16 @@ def test_a_null_of_twenty_documents_keeps_its_level_over_documents_alone():
     assert (shares["documents"] < 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)).all()
 
 
-def test_a_sentence_is_drawn_as_often_as_its_group():
-    groups = Groups(5, np.array([0, 1, 0, 2, 1]), "document")
-    (block,) = Bootstrap(samples=100, seed=3).draws(groups)
-    assert block.shape == (100, 3)
-    expected = [[(row == groups.numbers[e]).sum() for e in range(5)] for row in block]
-    assert counts(block, groups).tolist() == expected
+@pytest.mark.parametrize("numbers", [None, np.array([0, 1, 0, 2, 1])])
+def test_a_sentence_is_drawn_as_often_as_its_group(numbers, monkeypatch):
+    monkeypatch.setattr("probekit.results.comparison.resampling._AT_ONCE", 20)
+    groups = Groups(5, numbers, "document")
+    blocks = list(Bootstrap(samples=102, seed=3).draws(groups))
+    assert [len(block) for block in blocks] == [4] * 25 + [2]
+    of_sentence = range(5) if numbers is None else numbers
+    for block in blocks:
+        expected = [[(row == number).sum() for number in of_sentence] for row in block]
+        assert counts(block, groups).tolist() == expected
 
 
 def test_an_interval_is_that_of_a_naive_cluster_bootstrap_and_as_wide_as_students_t():
@@ -93,6 +87,30 @@ def test_an_interval_is_that_of_a_naive_cluster_bootstrap_and_as_wide_as_student
     assert found.p == pytest.approx(exact.pvalue, abs=0.03)
     assert width > 1.05 * np.diff(np.quantile(naive, [0.025, 0.975]))[0]
     assert naive.min() <= found.low < found.high <= naive.max()
+
+
+def _mean(gains):
+    return lambda times: times @ gains / len(gains)
+
+
+def test_p_agrees_with_the_interval_and_is_never_zero():
+    never = bootstrap(Groups(10), lambda times: np.zeros(len(times)), samples=100)
+    assert (never.low, never.high, never.p) == (0.0, 0.0, 1.0)
+    always = bootstrap(Groups(10), lambda times: np.ones(len(times)), samples=1000)
+    assert always.p == pytest.approx(2 / 1001)
+    random = np.random.default_rng(2)
+    for shift in (0.05, 0.1, 0.15, 0.2, 0.25):
+        found = bootstrap(Groups(100), _mean(random.normal(shift, 1, 100)), samples=2000)
+        if abs(found.p - 0.05) > 0.005:
+            assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
+
+
+def test_the_seed_decides():
+    gain = np.random.default_rng(0).normal(size=50)
+    one, same, other = (
+        bootstrap(Groups(50), lambda t: t @ gain, seed=s, samples=100) for s in (0, 0, 1)
+    )
+    assert one == same != other
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "spearman"])
@@ -148,11 +166,6 @@ def test_few_groups_and_one_are_said():
     assert found == bootstrap(Groups(60), lambda times: times[:, 0] - 1, samples=100)
 
 
-def test_what_several_intervals_are_over():
-    found = [Drawn(277), Drawn(3453), Drawn(231, "documents"), Drawn(277)]
-    assert drawn_text(found) == "277 to 3,453 sentences or 231 documents"
-
-
 def test_groups_that_one_side_knows_are_those_of_both():
     plain, known = Groups(3), Groups(3, np.array([0, 0, 1]), "document")
     for order in ([plain, known], [known, plain], [known, Groups(3, known.numbers, "doc")]):
@@ -176,7 +189,7 @@ def add_heads(path, groups, other=None, seeds=(0, 1, 2), heads=("p32", "last")):
 
 
 def both(path):
-    return choose_run(f"{path}#head=p32"), choose_run(f"{path}#head=last")
+    return comparison.choose_run(f"{path}#head=p32"), comparison.choose_run(f"{path}#head=last")
 
 
 def in_documents(found):
@@ -199,16 +212,18 @@ def test_documents_are_resampled_wherever_one_run_knows_them(tmp_path, one, othe
     """Files of an earlier version know none, and what sentences share is no matter of the run."""
     path = add_heads(tmp_path / "r.jsonl", one, other)
     for runs in (both(path), reversed(both(path))):
-        found = compare(*runs, samples=500)
+        found = comparison.compare(*runs, samples=500)
         assert (found.over_both.over, found.over_both.drawn.n) == ("seeds and documents", 12)
-        lines = comparison_table(found).notes
+        lines = comparison.comparison_table(found).notes
         assert "interval over 3 seeds and 12 documents (crossed, Student's t" in lines[0]
         assert lines[1].endswith("(paired bootstrap, 500 samples of 12 documents)")
-    (judged,) = compare_all(load_records(path), samples=500)
+    (judged,) = comparison.compare_all(load_records(path), samples=500)
     assert (judged.over, judged.drawn) == ("seeds and documents", Drawn(12, "documents"))
     assert judged.p == pytest.approx(max(found.p, found.over_both.p))
     assert (judged.low, judged.high) == pytest.approx((found.over_both.low, found.over_both.high))
-    (line,) = (line for line in verdicts(load_records(path)).lines if line.startswith("p over"))
+    (line,) = (
+        line for line in comparison.verdicts(load_records(path)).lines if line.startswith("p over")
+    )
     assert line == (
         "p over seeds and 12 documents (the larger p of a paired bootstrap, 10,000 samples and "
         "of crossed variance components)"
@@ -217,11 +232,11 @@ def test_documents_are_resampled_wherever_one_run_knows_them(tmp_path, one, othe
 
 def test_one_seed_is_judged_over_documents_alone(tmp_path):
     path = add_heads(tmp_path / "r.jsonl", lambda one: grouped(one, FEW, "prompt"), seeds=(0,))
-    found = compare_all(load_records(path), samples=500)
-    runs = compare(*reversed(both(path)), samples=500)
+    found = comparison.compare_all(load_records(path), samples=500)
+    runs = comparison.compare(*reversed(both(path)), samples=500)
     assert found[0].over == "groups by prompt"
     assert found[0].p == pytest.approx(max(runs.p, runs.over_both.p))
-    assert pairs_table(found, samples=500).notes[-1] == (
+    assert comparison.pairs_table(found, samples=500).notes[-1] == (
         "p over 4 groups by prompt, so few that intervals are rough (the larger p of a paired "
         "bootstrap, 500 samples and of a jackknife), where there is one seed or all seeds agree"
     )
@@ -233,9 +248,9 @@ def test_depths_are_held_against_the_best_over_documents(tmp_path):
                 depth=depth, key=f"k{depth}")
         for depth in range(3)
     ]  # fmt: skip
-    found = best_depth(records)
+    found = comparison.best_depth(records)
     assert found.drawn == Drawn(12, "documents")
-    assert noise_text([found]) == "paired over 12 documents"
+    assert comparison.noise_text([found]) == "paired over 12 documents"
 
 
 def test_runs_that_know_other_groups_are_refused(tmp_path):
@@ -245,9 +260,9 @@ def test_runs_that_know_other_groups_are_refused(tmp_path):
         r"and prompt\), and intervals resample whole groups\. Delete the predictions of both"
     )
     with pytest.raises(RecordError, match=message):
-        compare(*both(path), samples=100)
-    (one,) = compare_all(load_records(path), samples=100)  # over the seeds that are left
+        comparison.compare(*both(path), samples=100)
+    (one,) = comparison.compare_all(load_records(path), samples=100)  # over the seeds that are left
     assert one.over == "seeds" and "group the sentences differently" in one.why_not
     add_run(path, "mean", 0, classes(0.5, 3))  # beside which either would do
     with pytest.raises(RecordError, match="group the sentences differently"):
-        compare_all(load_records(path), samples=100)
+        comparison.compare_all(load_records(path), samples=100)

@@ -173,6 +173,18 @@ def test_depths_and_models_are_references_where_they_are_named():
     assert pairs_of(models, "model=a") == {("last, b", "last, a")}
 
 
+def test_what_was_trained_is_held_against_what_was_frozen():
+    methods = [{"method": name} for name in (None, "frozen", "lora")]
+    methods[2]["n_backbone_params"] = 9
+    every = records_of(*((head, own) for own in methods for head in ("last", "mean", "p32")))
+    pairs = pairs_of(every, "mean")
+    assert {b for _, b in pairs} == {"mean, from the cache"} and len(pairs) == 8
+    assert {b for _, b in pairs_of(every[6:], "mean")} == {"mean, frozen"}
+    assert {b for _, b in pairs_of(every, "head=mean,method=lora")} == {"mean, lora"}
+    said = verdicts(every, "head=mean,method=lora").lines[0]
+    assert "than mean, lora on the same data" in said
+
+
 def test_what_has_no_reference_is_counted():
     records = records_of(("last", {"shots": 8}), ("p32", {"shots": 8}), ("p32", {"shots": 16}))
     assert verdicts(records).lines[-1] == "1 rows have no reference on the same data"

@@ -63,7 +63,12 @@ def replaced(**changes):
         (lambda: replaced(predictions="/gone"), {}, MissingFileError, "--predictions"),
         (lambda: replaced(**UNKNOWN), {}, UnknownNameError, r"metric 'kappa'.*not known here"),
         (lambda: changed(0, ids=OTHER), {}, RecordError, "sentence 1 is .* in last, .* 'dev-0'"),
-        (one_seed_short, {}, RecordError, r"last, depth 1 has seeds \[0\], .* needs the same"),
+        (
+            one_seed_short,
+            {},
+            RecordError,
+            r"last, depth 0 has seeds 0, 1, last, depth 1 has 0: every depth",
+        ),
         (lambda: changed(0, predicted=GOLD), {}, RecordError, "score 1 on dev, its record says 0"),
         (records, {"split": "train"}, UnknownNameError, "dev"),
         (records, {"split": "test"}, RecordError, "no predictions for test, only for dev"),

@@ -10,8 +10,7 @@ from probekit import early_exit
 from probekit.errors import OptionError
 from probekit.metrics import METRICS, Gold
 from probekit.results.overthinking.depth_predictions import depth_curves, read_reported
-from probekit.results.overthinking.early_exit import RULES, exits, oracle
-from probekit.results.overthinking.report_text import exit_text
+from probekit.results.overthinking.early_exit import RULES, exit_text, exits, oracle
 from probekit.results.summaries.interval import Drawn
 from tests.results.overthinking.held import HELD, add
 

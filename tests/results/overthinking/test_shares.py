@@ -9,8 +9,7 @@ from scipy.stats import binomtest
 
 from probekit import overthinking
 from probekit.results.comparison.resampling import Bootstrap, Groups
-from probekit.results.overthinking.measure import halves, mcnemar
-from probekit.results.overthinking.report_text import overthinking_text
+from probekit.results.overthinking.measure import halves, mcnemar, overthinking_text
 from probekit.results.summaries.interval import Drawn
 from tests.results.overthinking.held import HELD, add_depths
 

@@ -8,9 +8,19 @@ import re
 import pytest
 
 from probekit.errors import OptionError, RecordError, UnknownNameError
+from probekit.metrics import Scale
 from probekit.results.comparison import verdicts
+from probekit.results.comparison.resampling import Estimate
+from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.select import CHOSE, best_options
-from probekit.results.summaries.typeset import Column, Table, latex_text, text_table
+from probekit.results.summaries.typeset import (
+    Cell,
+    Column,
+    Table,
+    latex_text,
+    score_column,
+    text_table,
+)
 from probekit.results.tables import pivot, summarise, table
 from tests.results.samples import make_record
 
@@ -145,7 +155,9 @@ def test_depth_shots_and_decoder_are_compared_not_chosen():
 def test_choices_that_would_not_be_fair_are_refused():
     with pytest.raises(OptionError, match="--best-on test: options can only be chosen on dev"):
         best_options(tuned(), "test")
-    with pytest.raises(RecordError, match=r"lr 0\.1 has seeds 0, .*lr 0\.2 has 0, 1, and means ov"):
+    with pytest.raises(
+        RecordError, match=r"lr 0\.1 has seeds 0, .*lr 0\.2 has 0, 1: --best-on dev"
+    ):
         best_options([make_record("p32", s, lr=lr) for lr, s in ((0.1, 0), (0.2, 0), (0.2, 1))])
 
 
@@ -204,3 +216,26 @@ def test_an_option_that_dev_chose_is_said_to_be_chosen():
     best = best_options(records)
     with pytest.raises(RecordError, match=r"lr is '0.1' in each .* which --best-on dev chose"):
         pivot(best.records, "lr", split="dev", best=best)
+
+
+def cells(*intervals):
+    scale = Scale(percent=False)
+    return score_column("", [one and Cell(one, scale) for one in intervals]).cells
+
+
+def test_a_zero_has_no_sign_of_its_own():
+    tiny = -1e-9
+    assert cells(Interval(tiny, 0.0, 2)) == ["0.00 ± 0.00"]
+    assert Estimate(tiny, 2 * tiny, 0.1, 1.0).text() == "0.0 (0.0 to 0.1)"
+    assert Estimate(tiny, -1.0, 0.1, 1.0).text(signed=True) == "+0.0 (-1.0 to +0.1)"
+
+
+def test_signs_stand_one_below_the_other():
+    found = cells(interval([1.0, 3.0]), interval([10.0]), None)
+    assert found[0].startswith("2.00 ± ") and [one.strip() for one in found[1:]] == ["10.00", "-"]
+    assert len({len(cell) - len(cell.lstrip()) for cell in found}) == 1
+
+
+def test_a_perplexity_of_many_digits_is_short():
+    assert cells(interval([6.4e46])) == ["6.4e+46"]
+    assert cells(interval([999_999.0])) == ["999999.00"]

@@ -4,15 +4,7 @@ import re
 
 import pytest
 
-from probekit.results import Records, load_records
-from probekit.results.comparison import (
-    choose_run,
-    compare,
-    compare_all,
-    comparison_table,
-    pairs_table,
-    verdicts,
-)
+from probekit.results import Records, comparison, load_records
 from probekit.results.layer_geometry import Geometry, LayerGeometry, MassiveChannel
 from probekit.results.summaries.typeset import STYLES, Column, Table
 from probekit.results.tables import depth_table, score_table, summarise, table
@@ -67,13 +59,17 @@ def file(tmp_path):
 
 
 def test_comparisons_show_what_their_tables_say(file):
-    one = compare(choose_run(f"{file}#head=p32"), choose_run(f"{file}#head=last"))
-    assert shown(one._repr_html_()) == words(comparison_table(one).text())
-    found = compare_all(load_records(file))
+    one = comparison.compare(
+        comparison.choose_run(f"{file}#head=p32"), comparison.choose_run(f"{file}#head=last")
+    )
+    assert shown(one._repr_html_()) == words(comparison.comparison_table(one).text())
+    found = comparison.compare_all(load_records(file))
     assert isinstance(found, list) and len(found) == 1
-    assert shown(found._repr_html_()) == words(pairs_table(found).text())
-    assert shown(pairs_table(found).text("html")) == words(pairs_table(found).text())
-    judged = verdicts(load_records(file), "last")
+    assert shown(found._repr_html_()) == words(comparison.pairs_table(found).text())
+    assert shown(comparison.pairs_table(found).text("html")) == words(
+        comparison.pairs_table(found).text()
+    )
+    judged = comparison.verdicts(load_records(file), "last")
     text = " ".join(shown(judged._repr_html_()))
     assert "p32" in text and all(" ".join(line.split()) in text for line in judged.lines)
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from probekit.errors import RecordError
-from probekit.results.comparison.over_tasks import over_tasks
+from probekit.results.comparison.mean_scores import over_tasks
 from probekit.results.tables import suite_table
 from tests.results.samples import make_record
 

@@ -1,4 +1,4 @@
-"""What each layer would predict through a lens: numbers, their JSON form, a table."""
+"""What lenses and structural probes find in each layer: numbers, their JSON form, tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -6,8 +6,11 @@ from math import exp, inf, isinf
 from typing import Any
 
 from probekit.results.comparison.resampling import Estimate
+from probekit.results.summaries.diagnosis import MARK
+from probekit.results.summaries.interval import undecided
 from probekit.results.summaries.typeset import Column, Table
-from probekit.results.summaries.wording import layer_text
+from probekit.results.summaries.wording import layer_text, numbers_text
+from probekit.results.tables.by_layer import NEAR
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +120,9 @@ def text_table(found: TextPredictions) -> Table:
     layers = [one.layer for one in found.positions[0]]
     columns = [Column("token", [repr(token) for token in found.tokens], words=True)]
     for index, layer in enumerate(layers):
-        cells = [_cell(position[index]) for position in found.positions]
+        at_layer = [position[index] for position in found.positions]
+        ranks = ["" if one.rank is None else f" {one.rank:,}" for one in at_layer]
+        cells = [f"{one.tokens[0]!r}{rank}" for one, rank in zip(at_layer, ranks, strict=True)]
         columns.append(Column(layer_text(layer), cells, words=True))
     predicted = "the next token" if found.causal else "the token itself"
     caption = (
@@ -125,10 +130,6 @@ def text_table(found: TextPredictions) -> Table:
         f"the rank of {predicted}"
     )
     return Table(columns, [], caption)
-
-
-def _cell(one: PositionPrediction) -> str:
-    return repr(one.tokens[0]) + ("" if one.rank is None else f" {one.rank:,}")
 
 
 def lens_table(found: LensScores) -> Table:
@@ -161,3 +162,118 @@ def _rank(value: Estimate) -> str:
     """Return a mean log rank as a rank, with its interval."""
     middle, low, high = (f"{exp(number):,.1f}" for number in (value.value, value.low, value.high))
     return f"{middle} ({low} to {high})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerStructure:
+    """How well a linear map of a layer shows trees, each number with its interval over sentences.
+
+    Attributes:
+        layer: its number.
+        uuas: share of the edges between words, but punctuation, that the minimum spanning tree of
+            the predicted distances has.
+        distance_spearman: rank correlation of predicted and true distances, over words, then over
+            sentences of one length, then over lengths 5 to 50.
+        root: share of the sentences whose predicted root, the shallowest word, is the root.
+        depth_spearman: rank correlation of predicted and true depths, likewise.
+        dev_uuas: of the dev split, which chooses the best layer.
+        behind: the best layer's UUAS less its own; None of the best layer itself.
+        converged: whether both maps stopped before the last epoch.
+    """
+
+    layer: int
+    uuas: Estimate
+    distance_spearman: Estimate
+    root: Estimate
+    depth_spearman: Estimate
+    dev_uuas: float
+    behind: Estimate | None
+    converged: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Structure:
+    """Structural probes of all layers.
+
+    Attributes:
+        model: name of the backbone.
+        task: name of the task.
+        split: what was scored.
+        layers: of each layer, ascending.
+        chain: UUAS where every word is joined to its neighbours, which needs no model.
+        over: what the intervals are over, such as ``2,077 sentences``.
+        rank: rows of the maps.
+        left_out: sentences of all splits that have no tree, or not all rows.
+        punctuation: whether it counts as words, since no part of speech is known.
+    """
+
+    model: str
+    task: str
+    split: str
+    layers: Sequence[LayerStructure]
+    chain: float
+    over: str
+    rank: int
+    left_out: int
+    punctuation: bool
+
+    @property
+    def best(self) -> int:
+        """The layer with the best UUAS on dev; of equals the lowest."""
+        return max(self.layers, key=lambda layer: (layer.dev_uuas, -layer.layer)).layer
+
+    @property
+    def within(self) -> list[int]:
+        """The best layer, and those whose UUAS does not differ surely from its own (5 %, Holm)."""
+        p = {layer.layer: layer.behind.p for layer in self.layers if layer.behind is not None}
+        return sorted(undecided(p) | {self.best})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all numbers by name."""
+        return {**asdict(self), "best": self.best, "within": self.within}
+
+
+def structure_table(found: Structure) -> Table:
+    """Return the four scores of each layer in percent, with their intervals."""
+    numbers = [layer.layer for layer in found.layers]
+
+    def cells(name: str) -> list[str]:
+        return [
+            getattr(layer, name).text(100)
+            + NEAR * (name == "uuas" and layer.layer in found.within)
+            + MARK * (not layer.converged)
+            for layer in found.layers
+        ]
+
+    columns = [
+        Column(f"layer, {found.split}", list(map(layer_text, numbers)), words=True),
+        Column("UUAS", cells("uuas")),
+        Column("distance Spearman", cells("distance_spearman")),
+        Column("root", cells("root")),
+        Column("depth Spearman", cells("depth_spearman")),
+    ]
+    lines = [
+        f"best on dev: layer {found.best}; {NEAR} UUAS within noise of it: "
+        f"{numbers_text(found.within, numbers)} (paired bootstrap, Holm)",
+        f"joining every word to its neighbours has UUAS {100 * found.chain:.1f}",
+    ]
+    if not all(layer.converged for layer in found.layers):
+        lines.append(f"{MARK} cut off by --epochs; give more")
+    if found.left_out:
+        many = "sentence" if found.left_out == 1 else "sentences"
+        lines.append(
+            f"left out: {found.left_out:,} {many} without a whole tree or without all rows"
+        )
+    if found.split == "dev":
+        lines.append(
+            "dev ended the training and chose the best layer too, so its scores are optimistic"
+        )
+    if not any(layer.distance_spearman.high for layer in found.layers):
+        lines.append("no sentence has 5 to 50 words: rank correlations are 0")
+    if found.punctuation:
+        lines.append("punctuation counts as words: there is no label column upos")
+    caption = (
+        f"{found.model}, {found.task}: structural probes of rank {found.rank}, in percent, with "
+        f"95 % intervals over {found.over} (bootstrap)"
+    )
+    return Table(columns, lines, caption)

@@ -9,13 +9,13 @@ alone stays. Words are joined with blanks, so that tagged words and plain texts 
 import logging
 import unicodedata
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
-import xxhash
 from jaxtyping import Int64
+from xxhash import xxh3_128_hexdigest
 
 from probekit.base.kinds import SPLITS
 from probekit.base.notices import human_list, info_once
@@ -77,20 +77,22 @@ def wordings(examples: ExampleTable) -> list[Wording]:
 
 def hashed_wordings(entry: Entry) -> list[Wording]:
     """Return the wording of each example of an entry, hashed, so that long texts take no memory."""
-    several = len(entry.parts) > 1
-    tables = (
-        read_examples(part.folder, part.manifest) if several else part.examples
-        for part in entry.parts
-    )
+
+    def hashed(texts: Iterable[str]) -> tuple[str, ...]:
+        return tuple(xxh3_128_hexdigest(text.encode("utf-8", "surrogatepass")) for text in texts)
+
     return [
-        Wording(*(tuple(map(_hashed, texts)) for texts in wording))
-        for table in tables
+        Wording(hashed(wording.exact), hashed(wording.normalised))
+        for table in _tables(entry)
         for wording in wordings(table)
     ]
 
 
-def _hashed(text: str) -> str:
-    return xxhash.xxh3_128_hexdigest(text.encode("utf-8", "surrogatepass"))
+def _tables(entry: Entry) -> Iterator[ExampleTable]:
+    """Yield the examples of an entry, of one that has several a part after the other."""
+    several = len(entry.parts) > 1
+    for part in entry.parts:
+        yield read_examples(part.folder, part.manifest) if several else part.examples
 
 
 def count_copies(
@@ -199,8 +201,8 @@ def say_duplicates(entries: Sequence[Entry], root: Path) -> None:
 def _near(entry: Entry, texts: Sequence[Wording]) -> list[Wording]:
     """Return the texts of an entry that are much like some others, read a part after the other."""
     near = {text for wording in texts for text in wording.normalised}
-    parts = (wordings(read_examples(part.folder, part.manifest)) for part in entry.parts)
-    return [each for part in parts for each in part if not near.isdisjoint(each.normalised)]
+    every = (wording for table in _tables(entry) for wording in wordings(table))
+    return [wording for wording in every if not near.isdisjoint(wording.normalised)]
 
 
 def _beside(entries: Sequence[Entry], root: Path) -> list[Entry]:

@@ -203,28 +203,29 @@ def _row_maker(
             last.
         DataError: labels are of pairs in one split, and of single spans in another.
     """
-    if KINDS[kind].per != "span":
-        if asked is not None and KINDS[kind].per != "text":
-            raise OptionError(
-                f"--token-head {asked.name} makes one row of a whole text, or of a span, and these "
-                f"labels ({kind}) have rows of their own. Leave it out."
-            )
-        pairs = {False}
-    else:
-        pairs = {of.spans.places.shape[1] == 2 for of in labels.values() if of.spans is not None}
-        asked = MeanTokens() if asked is None else asked
-    if len(pairs) > 1:
+    per = KINDS[kind].per
+    if asked is None and per == "span":
+        asked = MeanTokens()
+    if asked is None:
+        return None
+    if per not in ("text", "span"):
+        raise OptionError(
+            f"--token-head {asked.name} makes one row of a whole text, or of a span, and these "
+            f"labels ({kind}) have rows of their own. Leave it out."
+        )
+    sides = {of.spans.places.shape[1] for of in labels.values() if of.spans is not None}
+    if len(sides) > 1:
         raise DataError("one split has pairs of spans, and another single spans.")
-    if asked is None or True not in pairs:
-        if asked is not None and asked.pair is not None:
-            raise OptionError(
-                f"pair={asked.pair} joins the two spans of a pair, and these labels are not of "
-                "pairs. Leave it out."
-            )
-        return asked
-    if asked.order == "layers-first":
-        raise OptionError("order=layers-first reads single spans; these labels are of pairs.")
-    return replace(asked, pair=asked.pair or "concat")
+    if sides == {2}:
+        if asked.order == "layers-first":
+            raise OptionError("order=layers-first reads single spans; these labels are of pairs.")
+        return replace(asked, pair=asked.pair or "concat")
+    if asked.pair is not None:
+        raise OptionError(
+            f"pair={asked.pair} joins the two spans of a pair, and these labels are not of "
+            "pairs. Leave it out."
+        )
+    return asked
 
 
 def _fresh(entry: Entry, task: Task, kind: KindName, location: Location) -> Split | None:

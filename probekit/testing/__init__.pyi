@@ -4,13 +4,13 @@ from .head_checks import HEAD_CHECKS as HEAD_CHECKS
 from .head_checks import check_head as check_head
 from .metric_checks import METRIC_CHECKS as METRIC_CHECKS
 from .metric_checks import check_metric as check_metric
-from .normalization_checks import NORMALIZATION_CHECKS as NORMALIZATION_CHECKS
-from .normalization_checks import check_normalization as check_normalization
 from .other_checks import FITTER_CHECKS as FITTER_CHECKS
 from .other_checks import TASK_CHECKS as TASK_CHECKS
 from .other_checks import TRACKER_CHECKS as TRACKER_CHECKS
 from .other_checks import check_fitter as check_fitter
 from .other_checks import check_task as check_task
 from .other_checks import check_tracker as check_tracker
-from .token_head_checks import TOKEN_HEAD_CHECKS as TOKEN_HEAD_CHECKS
-from .token_head_checks import check_token_head as check_token_head
+from .row_checks import NORMALIZATION_CHECKS as NORMALIZATION_CHECKS
+from .row_checks import TOKEN_HEAD_CHECKS as TOKEN_HEAD_CHECKS
+from .row_checks import check_normalization as check_normalization
+from .row_checks import check_token_head as check_token_head

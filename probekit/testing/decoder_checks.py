@@ -17,6 +17,7 @@ from probekit.testing.promises import (
     Check,
     Contract,
     demand,
+    demand_gradients,
     demand_groups,
     demand_loads,
     demand_tensor,
@@ -151,9 +152,7 @@ def passes_gradients(spec: DecoderSpec) -> None:
     h = sample_rows().requires_grad_()
     logits = decoder.train()(h, seeded_generator())
     torch.autograd.backward(decoder.loss(logits, gold, OFFSETS))
-    for name, tensor in [("h", h), *decoder.named_parameters()]:
-        moved = tensor.grad is not None and bool(tensor.grad.any())
-        demand(moved, f"no gradient reaches {name}")
+    demand_gradients([("h", h), *decoder.named_parameters()])
 
 
 def learns_a_signal(spec: DecoderSpec) -> None:

@@ -21,6 +21,7 @@ from probekit.testing.promises import (
     demand_texts,
     demand_value,
     global_numbers_untouched,
+    moved_from_start,
     refuses,
     seeded_generator,
 )
@@ -35,13 +36,9 @@ def build(spec: HeadSpec, seed: int = 0, layers: tuple[int, ...] = LAYERS) -> Fu
     return bound.build(layers, DIM, seeded_generator(seed)).eval()
 
 
-def away_from_start(spec: HeadSpec, layers: tuple[int, ...] = LAYERS) -> FusionHead:
+def away_from_start(spec: HeadSpec) -> FusionHead:
     """Return a head away from its start, so that nothing is equal by being zero."""
-    head, generator = build(spec, layers=layers), seeded_generator(7)
-    with torch.no_grad():
-        for values in head.parameters():
-            values.add_(torch.randn(values.shape, generator=generator), alpha=0.2)
-    return head
+    return moved_from_start(build(spec))
 
 
 def sample_rows(

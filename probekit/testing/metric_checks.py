@@ -1,6 +1,8 @@
 """The contract of metrics as checks."""
 
 import math
+from dataclasses import replace
+from typing import Any, get_args
 
 import numpy as np
 from jaxtyping import Int64, Shaped
@@ -9,6 +11,7 @@ from probekit.errors import OptionError
 from probekit.metrics.class_metrics import ROW_SCORES
 from probekit.metrics.contract import (
     AnyGold,
+    Consumes,
     Gold,
     LabelSets,
     LossGold,
@@ -23,8 +26,6 @@ LENGTHS = (3, 0, 5, 1, 12)
 """Rows of each example; the second one has none."""
 ROWS = sum(LENGTHS)
 OFFSETS = np.cumsum([0, *LENGTHS])
-
-_CONSUMED = ("classes", "scores", "values", "losses", "probabilities")
 
 Predictions = Shaped[np.ndarray, " rows"]
 
@@ -95,22 +96,19 @@ def _score_of(
     """Return the score of some examples by themselves, each as often as it is named."""
     rows = np.concatenate([np.arange(OFFSETS[e], OFFSETS[e + 1]) for e in examples])
     bounds = np.cumsum([0, *(LENGTHS[e] for e in examples)])
-    if isinstance(gold, Gold):
-        part: AnyGold = Gold(gold.ids[rows], bounds, gold.names)
-    elif isinstance(gold, LabelSets):
-        part = LabelSets(gold.matrix[rows], bounds, gold.names)
-    elif isinstance(gold, ValueGold):
-        part = ValueGold(gold.values[rows], bounds)
-    else:
-        part = LossGold(len(rows), bounds)
+    of_rows = [name for name in ("ids", "matrix", "values") if hasattr(gold, name)]
+    parts: dict[str, Any] = {name: getattr(gold, name)[rows] for name in of_rows}
+    if isinstance(gold, LossGold):
+        parts = {"n_rows": len(rows)}
+    part = replace(gold, offsets=bounds, **parts)
     return _score(metric, part, predicted[rows])
 
 
 def describes_itself(metric: type[Metric]) -> None:
     """It states its name, text and summary, and what it scores."""
     demand_texts(metric, "name", "text", "summary")
-    consumed = ", ".join(_CONSUMED)
-    demand(metric.consumes in _CONSUMED, f"consumes is {metric.consumes!r}, none of {consumed}")
+    known = get_args(Consumes)
+    demand(metric.consumes in known, f"consumes is {metric.consumes!r}, none of {', '.join(known)}")
 
 
 def prefers_what_is_right(metric: type[Metric]) -> None:

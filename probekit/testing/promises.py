@@ -1,7 +1,7 @@
 """Contracts as checks: what a plug-in passes, and promises that torch modules share."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -17,6 +17,7 @@ from probekit.probe.model_parts import WEIGHTS
 from probekit.probe.token_heads.contract import TokenHeadSpec
 
 T = TypeVar("T")
+M = TypeVar("M", bound=nn.Module)
 
 Check = Callable[[T], None]
 """Raises whatever it finds; the first line of its docstring is the promise that it checks."""
@@ -149,6 +150,22 @@ MASSIVE = 29_303.0
 def seeded_generator(seed: int = 0) -> torch.Generator:
     """Return a generator on the CPU."""
     return torch.Generator().manual_seed(seed)
+
+
+def moved_from_start(module: M) -> M:
+    """Return a module with every parameter moved, so that nothing is equal by being zero."""
+    generator = seeded_generator(7)
+    with torch.no_grad():
+        for values in module.parameters():
+            values.add_(torch.randn(values.shape, generator=generator), alpha=0.2)
+    return module
+
+
+def demand_gradients(tensors: Iterable[tuple[str, Tensor]]) -> None:
+    """Go on if a gradient reached each of some tensors, given with their names."""
+    for name, tensor in tensors:
+        reached = tensor.grad is not None and bool(tensor.grad.any())
+        demand(reached, f"no gradient reaches {name}")
 
 
 def demand_value(kind: str, spec: HeadSpec | TokenHeadSpec | DecoderSpec) -> None:

@@ -73,11 +73,6 @@ def test_whole_texts_have_one_row_each(tmp_path):
     assert frame.text.tolist() == features.view("dev").texts
 
 
-def test_a_layer_that_is_not_stored_is_named(tmp_path):
-    with pytest.raises(OptionError, match="9"):
-        opened(plant_all(tmp_path)).numpy("dev", 9)
-
-
 def test_slips_in_python_are_read_or_answered_with_what_is_near(tmp_path):
     features = opened(plant_all(tmp_path))
     assert np.array_equal(features.numpy("dev", layer=-1).X, features.numpy("dev", layer=3).X)

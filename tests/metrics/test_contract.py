@@ -53,38 +53,22 @@ def test_errors_say_what_was_expected(metric: type[Metric]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "offsets", "names", "message"),
+    ("kind", "parts", "message"),
     [
-        ([], [0], ("O",), "no word"), ([0, 0], [0, 1], ("O",), "offsets"),
-        ([0, 0], [0, 2, 1, 2], ("O",), "offsets"), ([0, -100], [0, 2], ("O",), "-100"),
-        ([0, 1], [0, 2], ("O",), "0..0"), ([0, 1], [0, 2], ("O", "O"), "distinct"),
-        ([0, 1], [0, 2], ("O", ""), "empty"),
+        (Gold, ([], [0], ("O",)), "no word"), (Gold, ([0, 0], [0, 1], ("O",)), "offsets"),
+        (Gold, ([0, 0], [0, 2, 1, 2], ("O",)), "offsets"),
+        (Gold, ([0, -100], [0, 2], ("O",)), "-100"), (Gold, ([0, 1], [0, 2], ("O",)), "0..0"),
+        (Gold, ([0, 1], [0, 2], ("O", "O")), "distinct"),
+        (Gold, ([0, 1], [0, 2], ("O", "")), "empty"),
+        (ValueGold, ([], [0]), "no value"), (ValueGold, ([0.5, 1.0], [0, 1]), "offsets"),
+        (ValueGold, ([0.5, math.nan], [0, 1, 2]), "row 1 is nan"),
+        (ValueGold, ([math.inf, 0.5], [0, 1, 2]), "row 0 is inf"), (LossGold, (0,), "no row"),
     ],
 )  # fmt: skip
-def test_gold_refuses(
-    ids: list[int], offsets: list[int], names: tuple[str, ...], message: str
-) -> None:
+def test_gold_refuses(kind: type, parts: tuple, message: str) -> None:
+    arrays = [np.array(part) if isinstance(part, list) else part for part in parts]
     with pytest.raises(DataError, match=message):
-        Gold(np.array(ids, dtype=np.int64), np.array(offsets), names)
-
-
-@pytest.mark.parametrize(
-    ("values", "offsets", "message"),
-    [
-        ([], [0], "no value"),
-        ([0.5, 1.0], [0, 1], "offsets"),
-        ([0.5, math.nan], [0, 1, 2], "row 1 is nan"),
-        ([math.inf, 0.5], [0, 1, 2], "row 0 is inf"),
-    ],
-)
-def test_gold_values_refuse(values: list[float], offsets: list[int], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        ValueGold(np.array(values), np.array(offsets))
-
-
-def test_no_losses() -> None:
-    with pytest.raises(DataError, match="no row"):
-        LossGold(0)
+        kind(*arrays)
 
 
 def test_encode_gold_keeps_classes_first() -> None:

@@ -18,10 +18,10 @@ from probekit.probe.normalization import (
     RowFacts,
     normalization_from_json,
 )
-from probekit.testing import normalization_checks
-from probekit.testing.normalization_checks import DIM, LAYERS, NORMALIZATION_CHECKS, ROWS
-from probekit.testing.normalization_checks import sample_final_norm as final_norm
-from probekit.testing.normalization_checks import sample_rows as rows
+from probekit.testing import row_checks
+from probekit.testing.row_checks import DIM, LAYERS, NORMALIZATION_CHECKS, ROWS
+from probekit.testing.row_checks import sample_final_norm as final_norm
+from probekit.testing.row_checks import sample_rows as rows
 
 
 @pytest.mark.parametrize("check", NORMALIZATION_CHECKS, ids=lambda check: check.__name__)
@@ -36,19 +36,17 @@ def test_unknown_name() -> None:
 
 
 def fit(name: str, z: Tensor | None = None) -> Normalization:
-    return normalization_checks.fit(NORMALIZATIONS[name], z)
+    return row_checks.fit(NORMALIZATIONS[name], z)
 
 
-def test_layernorm_equals_numpy() -> None:
+@pytest.mark.parametrize(
+    ("name", "axis", "eps"), [("layernorm", -1, 1e-5), ("standardize", 0, 0.0)]
+)
+def test_equals_numpy(name: str, axis: int, eps: float) -> None:
     z = rows().double().numpy()
-    expected = (z - z.mean(-1, keepdims=True)) / np.sqrt(z.var(-1, keepdims=True) + 1e-5)
-    np.testing.assert_allclose(fit("layernorm")(rows()).numpy(), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_standardize_equals_numpy() -> None:
-    z = rows().double().numpy()
-    expected = (z - z.mean(0)) / z.std(0)
-    np.testing.assert_allclose(fit("standardize")(rows()).numpy(), expected, rtol=1e-4, atol=1e-5)
+    deviation = np.sqrt(z.var(axis, keepdims=True) + eps)
+    expected = (z - z.mean(axis, keepdims=True)) / deviation
+    np.testing.assert_allclose(fit(name)(rows()).numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
 @settings(max_examples=50)
@@ -88,11 +86,6 @@ def test_a_dead_channel_gets_no_large_weight() -> None:
     assert fit("standardize", z)(z)[:, :, 0].abs().max() < 1e-6
 
 
-def test_standardize_needs_rows() -> None:
-    with pytest.raises(OptionError, match="no train row"):
-        fit("standardize", rows()[:0])
-
-
 def test_final_norm_equals_llama() -> None:
     norm = LlamaRMSNorm(DIM, eps=1e-6)
     norm.weight.data = final_norm().weight
@@ -110,9 +103,12 @@ def test_final_norm_equals_torch_on_every_layer(normed_layer: int | None) -> Non
     torch.testing.assert_close(fitted(rows()), expected)
 
 
-def test_final_norm_needs_one() -> None:
-    with pytest.raises(OptionError, match="no final norm"):
-        NORMALIZATIONS["final-norm"].fit((), LAYERS, RowFacts())
+@pytest.mark.parametrize(
+    ("name", "message"), [("standardize", "no train row"), ("final-norm", "no final norm")]
+)
+def test_what_it_needs_is_said(name: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        NORMALIZATIONS[name].fit((), LAYERS, RowFacts())
 
 
 @pytest.mark.parametrize(

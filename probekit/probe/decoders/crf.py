@@ -38,7 +38,7 @@ LARGEST = 60.0
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """What a path scores besides its emissions.
+    """What a path scores besides its emissions, of one problem or of several side by side.
 
     Attributes:
         transitions: score of tag j after tag i, at [i, j].
@@ -46,9 +46,9 @@ class Chain:
         end: score of a last tag.
     """
 
-    transitions: Float[Tensor, "tags tags"]
-    start: Float[Tensor, " tags"]
-    end: Float[Tensor, " tags"]
+    transitions: Float[Tensor, "*problems tags tags"]
+    start: Float[Tensor, "*problems tags"]
+    end: Float[Tensor, "*problems tags"]
 
     def reversed(self) -> "Chain":
         """Return the scores of the same paths from their last tag to their first."""
@@ -100,8 +100,8 @@ def pack(offsets: Int64[Tensor, " bounds"]) -> Packing:
 
 
 def log_partition(
-    chain: Chain, emissions: Float[Tensor, "rows tags"], packing: Packing
-) -> Float[Tensor, " packed"]:
+    chain: Chain, emissions: Float[Tensor, "*problems rows tags"], packing: Packing
+) -> Float[Tensor, "*problems packed"]:
     """Return log sum exp of the scores of all paths of each packed sentence (forward algorithm).
 
     Args:
@@ -109,13 +109,13 @@ def log_partition(
         emissions: packed rows, one or more; minus infinity forbids a tag, but never all of a row.
         packing: where the sentences lie.
     """
-    first, *rest = torch.split(emissions, list(packing.sizes))
-    alpha, done = chain.start + first, list[Tensor]()
+    first, *rest = torch.split(emissions, list(packing.sizes), -2)
+    alpha, done = chain.start.unsqueeze(-2) + first, list[Tensor]()
     odds = _odds(chain)
     for word in rest:
-        alpha = _leave(alpha, len(word), done)
+        alpha = _leave(alpha, word.shape[-2], done)
         alpha = _sum_paths(alpha, chain, odds) + word
-    return (torch.cat([alpha, *reversed(done)]) + chain.end).logsumexp(1)
+    return (torch.cat([alpha, *reversed(done)], -2) + chain.end.unsqueeze(-2)).logsumexp(-1)
 
 
 def log_marginals(
@@ -176,8 +176,8 @@ def _sum_paths(alpha: Tensor, chain: Chain, odds: Tensor | None) -> Tensor:
     A matrix product with ``odds`` (of `_odds`) is 15 times faster.
     """
     if odds is None:
-        return (alpha.unsqueeze(2) + chain.transitions).logsumexp(1)
-    peak = alpha.detach().amax(1, keepdim=True)  # it cancels, so it needs no gradient
+        return (alpha.unsqueeze(-1) + chain.transitions.unsqueeze(-3)).logsumexp(-2)
+    peak = alpha.detach().amax(-1, keepdim=True)  # it cancels, so it needs no gradient
     return ((alpha - peak).exp() @ odds).log() + peak
 
 
@@ -185,10 +185,10 @@ def _leave(state: Tensor, n_left: int, done: list[Tensor]) -> Tensor:
     """Move the state of sentences that have ended to ``done``; return that of the others."""
     # Sentences lie longest first, so those that end are the last ones, and `done` read backwards
     # behind the states of the longest is every sentence's last state, in the packed order.
-    if n_left == len(state):
+    if n_left == state.shape[-2]:
         return state
-    done.append(state[n_left:])
-    return state[:n_left]
+    done.append(state[..., n_left:, :])
+    return state[..., :n_left, :]
 
 
 def _follow(back: list[Tensor], last: Tensor, sizes: tuple[int, ...]) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from probekit.base.numbers import block_bounds
-from probekit.probe.decoders.crf import Chain, Packing, best_paths, pack
+from probekit.probe.decoders.crf import Chain, Packing, best_paths, log_partition, pack
 
 MOST_CURVED = 64
 """Logits up to which their whole curvature is kept; beyond, its diagonal."""
@@ -284,7 +284,7 @@ class ChainLoss(Loss):
         weights = weights.double()
         share = weights[:, bounds[:-1][packing.sentences]]
         with torch.enable_grad():
-            sums = _partitions(emissions[:, packing.rows], *self.split(chain), packing)
+            sums = log_partition(Chain(*self.split(chain)), emissions[:, packing.rows], packing)
             value = (sums * share).sum(1) - self._gold(emissions, chain, weights, targets, bounds)
         by_emissions, by_extra = torch.autograd.grad(value.sum(), (emissions, chain))
         by_logits = by_emissions.transpose(1, 2)
@@ -349,25 +349,3 @@ class ChainLoss(Loss):
         if self.n_logits > MOST_CURVED:
             return marginals.sum(2) - (marginals * p).sum(2)
         return torch.diag_embed(marginals.sum(2)) - marginals @ p.transpose(1, 2)
-
-
-def _partitions(
-    emissions: Float[Tensor, "problems packed tags"],
-    transitions: Float[Tensor, "problems tags tags"],
-    start: Float[Tensor, "problems tags"],
-    end: Float[Tensor, "problems tags"],
-    packing: Packing,
-) -> Float[Tensor, "problems sentences"]:
-    """Return log sum exp of the scores of all paths of each packed sentence (forward algorithm)."""
-    first, *rest = torch.split(emissions, list(packing.sizes), 1)
-    peaks = transitions.detach().amax((1, 2), keepdim=True)
-    odds = (transitions - peaks).exp()
-    alpha, done = start.unsqueeze(1) + first, []
-    for word in rest:
-        n_going = word.shape[1]
-        done.append(alpha[:, n_going:])
-        alpha = alpha[:, :n_going]
-        peak = alpha.detach().amax(2, keepdim=True)
-        alpha = ((alpha - peak).exp() @ odds).clamp(min=1e-300).log() + peak + peaks + word
-    alpha = torch.cat([alpha, *reversed(done)], 1)
-    return (alpha + end.unsqueeze(1)).logsumexp(2)

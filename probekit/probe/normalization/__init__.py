@@ -27,7 +27,7 @@ _OWN: Mapping[str, type[Normalization]] = {
 NORMALIZATIONS = Registry(
     "normalization",
     _OWN,
-    admit="probekit.testing.normalization_checks:NORMALIZATION.admit",
+    admit="probekit.testing.row_checks:NORMALIZATION.admit",
     contracts=[f"{__name__}.contract:Normalization"],
 )
 

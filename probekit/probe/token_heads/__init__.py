@@ -30,7 +30,7 @@ _OWN: "Mapping[str, type[TokenHeadSpec]]" = LazyRegistry(
 TOKEN_HEADS: "Registry[type[TokenHeadSpec]]" = Registry(
     "token_head",
     _OWN,
-    admit="probekit.testing.token_head_checks:TOKEN_HEAD.admit",
+    admit="probekit.testing.row_checks:TOKEN_HEAD.admit",
     contracts=[f"{__name__}.contract:TokenHeadSpec"],
 )
 """In the order of tables; torch is not loaded for their names."""

@@ -13,6 +13,7 @@ from probekit.probe.heads.extra_layers import (
     essential,
     group_by_length,
 )
+from probekit.testing.promises import moved_from_start
 from tests.probe.blocks.families import (
     CONFIGS,
     DIM,
@@ -122,9 +123,7 @@ def test_own_last_block_gives_own_last_states_and_nothing_else_is_there(family: 
 @pytest.mark.parametrize("family", OF_A_KIND)
 def test_gradient_reaches_every_parameter(family: str) -> None:
     stack = build(family)
-    with torch.no_grad():  # away from biases of 0, where softmax gives keys no gradient
-        for p in stack.parameters():
-            p.add_(torch.randn(p.shape, generator=torch.Generator().manual_seed(1)), alpha=0.3)
+    moved_from_start(stack)  # from biases of 0, where softmax gives keys no gradient
     pull = states(49, seed=4)
     (stack(states(49), LENGTHS) * pull).sum().backward()
     for name, parameter in stack.named_parameters():

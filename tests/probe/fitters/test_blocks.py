@@ -110,6 +110,13 @@ def inverse_of(l2, n_logits=2, width=4):
     return inverse, which, points, Evaluation(points[:, 0], points, curvature)
 
 
+def sharpen(inverse, which, found, blocks=None):
+    """Hand over blocks: of 2 logits and 4 columns with a bias, the identity unless given."""
+    blocks = torch.eye(5).expand(len(which), 2, -1, -1).clone() if blocks is None else blocks
+    there = found.take(which)
+    inverse.sharpen(which, Evaluation(there.value, there.gradient, blocks=blocks))
+
+
 def test_blocks_are_for_problems_that_take_long_and_again_three_times_later(monkeypatch):
     monkeypatch.setattr("probekit.probe.fitters.preconditioner._FIRST", 4)
     inverse, which, points, found = inverse_of(torch.tensor([1.0, 0.1], dtype=torch.float64))
@@ -119,8 +126,7 @@ def test_blocks_are_for_problems_that_take_long_and_again_three_times_later(monk
         request = inverse.wanted(which, points)
         if request is not None:
             asked.append(step)
-            eye = torch.eye(5).expand(2, 2, -1, -1).clone()
-            inverse.sharpen(request.which, Evaluation(found.value, found.gradient, blocks=eye))
+            sharpen(inverse, request.which, found)
     assert asked == [4, 12, 36]
 
 
@@ -134,9 +140,7 @@ def test_where_there_is_little_room_the_weakest_strengths_come_first(monkeypatch
         inverse.update(going, points[going], found.take(going))
         request = inverse.wanted(going, points[going])
         served.append(request.which.tolist())
-        eye = torch.eye(5).expand(len(request.which), 2, -1, -1).clone()
-        there = found.take(request.which)
-        inverse.sharpen(request.which, Evaluation(there.value, there.gradient, blocks=eye))
+        sharpen(inverse, request.which, found)
     assert served == [[1], [2], [0]]
 
 
@@ -146,7 +150,7 @@ def test_blocks_that_cannot_be_inverted_are_taken_for_their_diagonals():
     blocks = torch.eye(5).expand(1, 2, -1, -1).clone()
     blocks[0, 0, 0, 1] = blocks[0, 0, 1, 0] = 9.0
     blocks[0, 1] = torch.diag(torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]))
-    inverse.sharpen(which, Evaluation(found.value, found.gradient, blocks=blocks))
+    sharpen(inverse, which, found, blocks)
     gradient = torch.zeros(1, 2, 5, dtype=torch.float64)
     gradient[0, 0], gradient[0, 1] = 1.0, -1.0
     out = inverse.apply(which, gradient.flatten(1)).view(2, 5)
@@ -158,7 +162,6 @@ def test_blocks_that_cannot_be_inverted_are_taken_for_their_diagonals():
 def test_what_all_logits_have_in_common_is_held_by_l2_alone():
     inverse, which, points, found = inverse_of(torch.tensor([0.5], dtype=torch.float64))
     inverse.update(which, points, found)
-    blocks = torch.eye(5).expand(1, 2, -1, -1).clone()
-    inverse.sharpen(which, Evaluation(found.value, found.gradient, blocks=blocks))
+    sharpen(inverse, which, found)
     out = inverse.apply(which, torch.ones(1, 10, dtype=torch.float64)).view(2, 5)
     np.testing.assert_allclose(out, [[2.0, 2.0, 2.0, 2.0, 0.0]] * 2)

@@ -10,6 +10,7 @@ from probekit.probe.heads import HEADS, head_from_json
 from probekit.probe.heads.over_tokens import OverTokens
 from probekit.probe.heads.token_inputs import TextTokens, TokenStates
 from probekit.probe.token_heads import TOKEN_HEADS
+from probekit.testing.promises import moved_from_start
 
 LAYERS, DIM = (1, 2, 5), 8
 BOUNDS = torch.tensor([0, 3, 3, 10])
@@ -24,11 +25,7 @@ def tokens():
 def made(head, token_head, order):
     spec = OverTokens(head=HEADS[head](), token_head=TOKEN_HEADS[token_head](order=order))
     module = spec.build(LAYERS, DIM, torch.Generator().manual_seed(2))
-    generator = torch.Generator().manual_seed(3)
-    with torch.no_grad():
-        for values in module.parameters():
-            values.add_(torch.randn(values.shape, generator=generator), alpha=0.3)
-    return spec, module.eval()
+    return spec, moved_from_start(module).eval()
 
 
 @pytest.mark.parametrize("token_head", ["max", "attention", "multimax"])

@@ -13,6 +13,7 @@ from torch import Tensor
 from probekit.errors import OptionError
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import FusionHead
+from probekit.testing.promises import moved_from_start
 
 Params = dict[str, Tensor]
 EPS = 1e-5
@@ -119,12 +120,8 @@ REFERENCES: dict[str, Callable[[list[Tensor], Params], Tensor]] = {
 
 def random_head(name: str, layers: tuple[int, ...], dim: int) -> FusionHead:
     """A float64 head whose every parameter is random (those that start at 0 or 1 included)."""
-    generator = torch.Generator().manual_seed(0)
-    head = HEADS[name]().build(layers, dim, generator).double()
-    with torch.no_grad():
-        for parameter in head.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
-    return head
+    head = HEADS[name]().build(layers, dim, torch.Generator().manual_seed(0))
+    return moved_from_start(head).double()
 
 
 def test_every_head_has_a_reference() -> None:

@@ -14,7 +14,7 @@ from probekit.base.registry import parse
 from probekit.errors import ProbekitError
 from probekit.probe.token_heads import TOKEN_HEADS, token_head_from_json
 from probekit.testing import TOKEN_HEAD_CHECKS
-from probekit.testing.token_head_checks import build
+from probekit.testing.row_checks import build
 
 LAYERS, DIM = 2, 6
 LENGTHS = (1, 2, 0, 9, 10, 11, 300)

@@ -224,7 +224,26 @@ class LayerProbe(LinearRule):
         else:
             folds = []
         path, basis = self._solve(h, y, numbers, weights, folds, weighted=sample_weight is not None)
-        return self._keep(path, basis)
+        solved, index = path.chosen
+        weight, bias, *_ = solved.objective.unpack(solved.of_parts(index)[:1])
+        coef, intercept = basis.folded(weight[0], bias[0])
+        if len(intercept) > 1:  # what all logits have in common says nothing, and may be anything
+            coef, intercept = coef - coef.mean(0), intercept - intercept.mean()
+        self.coef_, self.intercept_ = coef.numpy(), intercept.numpy()
+        diagnosis = solved.said(index)
+        self.l2_, self.objective_ = diagnosis["strength"], diagnosis["objective"]
+        self.n_iter_, self.converged_ = diagnosis["iterations"], diagnosis["converged"]
+        chosen = self.l2 is None
+        self.strengths_ = np.array(path.strengths if chosen else [])
+        self.strength_scores_ = np.array(path.scores if chosen else [])
+        if not self.converged_:
+            warnings.warn(
+                f"the fit at l2={self.l2_:.3g} did not converge in {self.n_iter_} iterations; "
+                "a larger l2 does.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
 
     def _solve(
         self,
@@ -259,9 +278,12 @@ class LayerProbe(LinearRule):
             sums = np.zeros(len(solved.strengths))
             for part, (_, judged) in enumerate(folds, start=1):
                 weighting = {"sample_weight": weights[judged]} if weighted else {}
+                rows = z[torch.from_numpy(judged)].numpy()
                 for index in range(len(solved.strengths)):
-                    rule = self._rule(solved, part, index)
-                    rows = z[torch.from_numpy(judged)].numpy()
+                    found = solved.objective.unpack(solved.of_parts(index)[part : part + 1])
+                    rule = LinearRule()
+                    rule.coef_, rule.intercept_ = found[0][0].numpy(), found[1][0].numpy()
+                    rule.classes_ = self.classes_
                     of_fold = float(scorer(rule, rows, y[judged], **weighting))
                     sums[index] += weights[judged].sum() * of_fold
             total = sum(weights[judged].sum() for _, judged in folds) or 1.0
@@ -269,37 +291,6 @@ class LayerProbe(LinearRule):
 
         l2 = None if self.l2 is None else float(self.l2)
         return solve_rows(z, loss, parts, basis.spectrum, l2=l2, score=score), basis
-
-    def _rule(self, solved: Solved, part: int, index: int) -> LinearRule:
-        """Return the classifier of turned rows that was fitted to one part of them."""
-        weight, bias, *_ = solved.objective.unpack(solved.of_parts(index)[part : part + 1])
-        rule = LinearRule()
-        rule.coef_, rule.intercept_ = weight[0].numpy(), bias[0].numpy()
-        rule.classes_ = self.classes_
-        return rule
-
-    def _keep(self, path: Path, basis: Basis) -> Self:
-        """Keep what was found, and say where it is no optimum."""
-        solved, index = path.chosen
-        weight, bias, *_ = solved.objective.unpack(solved.of_parts(index)[:1])
-        coef, intercept = basis.folded(weight[0], bias[0])
-        if len(intercept) > 1:  # what all logits have in common says nothing, and may be anything
-            coef, intercept = coef - coef.mean(0), intercept - intercept.mean()
-        self.coef_, self.intercept_ = coef.numpy(), intercept.numpy()
-        diagnosis = solved.said(index)
-        self.l2_, self.objective_ = diagnosis["strength"], diagnosis["objective"]
-        self.n_iter_, self.converged_ = diagnosis["iterations"], diagnosis["converged"]
-        chosen = self.l2 is None
-        self.strengths_ = np.array(path.strengths if chosen else [])
-        self.strength_scores_ = np.array(path.scores if chosen else [])
-        if not self.converged_:
-            warnings.warn(
-                f"the fit at l2={self.l2_:.3g} did not converge in {self.n_iter_} iterations; "
-                "a larger l2 does.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return self
 
     def _rows_to_fit(self, X: Any, y: Any) -> tuple[LayeredRows, np.ndarray]:
         """Check rows and labels, and note what they look like."""
@@ -322,26 +313,6 @@ class LayerProbe(LinearRule):
         check_classification_targets(y)
         self.layers_in_ = rows.layers
         return rows, y
-
-    def _rows_to_predict(self, X: Any) -> LayeredRows:
-        """Check rows against those that were fitted.
-
-        Raises:
-            OptionError: they have other layers, or another width.
-        """
-        check_is_fitted(self)
-        if isinstance(X, CachedRows):
-            rows: LayeredRows = X
-        else:
-            X, n_layers = side_by_side(X, self.n_layers)
-            rows = in_layers(validate_data(self, X, dtype=_DTYPES, reset=False), n_layers)
-        if rows.layers != self.layers_in_ or rows.shape[1] * rows.shape[2] != self.n_features_in_:
-            raise OptionError(
-                f"this probe was fitted on rows of the layers {list(self.layers_in_)}, "
-                f"{self.n_features_in_} values in all; found layers {list(rows.layers)} of width "
-                f"{rows.shape[2]}. Give rows as they were given to fit."
-            )
-        return rows
 
     def _head_spec(self) -> HeadSpec:
         """Return the head's description.
@@ -367,7 +338,23 @@ class LayerProbe(LinearRule):
             yield full(module(block))
 
     def _logits(self, X: Any) -> Float64[np.ndarray, "rows logits"]:
-        rows = self._rows_to_predict(X)
+        """Return the logits of rows that look like those that were fitted.
+
+        Raises:
+            OptionError: they have other layers, or another width.
+        """
+        check_is_fitted(self)
+        if isinstance(X, CachedRows):
+            rows: LayeredRows = X
+        else:
+            X, n_layers = side_by_side(X, self.n_layers)
+            rows = in_layers(validate_data(self, X, dtype=_DTYPES, reset=False), n_layers)
+        if rows.layers != self.layers_in_ or rows.shape[1] * rows.shape[2] != self.n_features_in_:
+            raise OptionError(
+                f"this probe was fitted on rows of the layers {list(self.layers_in_)}, "
+                f"{self.n_features_in_} values in all; found layers {list(rows.layers)} of width "
+                f"{rows.shape[2]}. Give rows as they were given to fit."
+            )
         coef, bias = torch.from_numpy(self.coef_), torch.from_numpy(self.intercept_)
         parts = [h.double() @ coef.t() + bias for h in self._read(rows)]
         return torch.cat(parts).numpy() if parts else np.empty((0, len(bias)))

@@ -185,22 +185,17 @@ class WholeModel(Packaging):
             del config.quantization_config
         config.save_pretrained(folder)
         trained.tokenizer.save_pretrained(folder)
-        if trained.code is not None:
-            for path in _code_files(trained.code, folder):
-                target = folder / path.relative_to(trained.code)
+        code = trained.code
+        if code is None:
+            return
+        for path in sorted(code.rglob("*.py")):
+            # neither what is hidden, nor other models beside it, nor what is written here
+            above = [code / parent for parent in path.relative_to(code).parents][:-1]
+            apart = any(up.name.startswith(".") or (up / "config.json").exists() for up in above)
+            if not apart and not path.resolve().is_relative_to(folder.resolve()):
+                target = folder / path.relative_to(code)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
-
-
-def _code_files(code: Path, folder: Path) -> list[Path]:
-    """Return a model's own code, without what is hidden, other models in it, or ``folder``."""
-    files = []
-    for path in sorted(code.rglob("*.py")):
-        above = [code / parent for parent in path.relative_to(code).parents][:-1]
-        apart = (up.name.startswith(".") or (up / "config.json").exists() for up in above)
-        if not any(apart) and not path.resolve().is_relative_to(folder.resolve()):
-            files.append(path)
-    return files
 
 
 def _order_metadata(path: Path) -> None:

@@ -72,36 +72,31 @@ def put_before(model: "PreTrainedModel", count: int, embed: Callable[[Embedded],
         count: how many embeddings.
         embed: makes them (batch, count, width), given those of the texts.
     """
-    model.register_forward_pre_hook(partial(_extend, count, embed), with_kwargs=True)
-    model.register_forward_hook(partial(_drop, count))
 
+    def extend(
+        model: "PreTrainedModel", args: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[tuple[()], dict[str, Any]]:
+        """Return the model's arguments with embeddings in place of ids."""
+        longer = dict(named)
+        ids = args[0] if args else longer.pop("input_ids")
+        text = model.get_input_embeddings()(ids)
+        longer["inputs_embeds"] = torch.cat([embed(text).to(text.dtype), text], 1)
+        longer["attention_mask"] = _seen_mask(longer.get("attention_mask"), count)
+        if (types := longer.get("token_type_ids")) is not None:
+            longer["token_type_ids"] = torch.cat([types.new_zeros(len(types), count), types], 1)
+        return (), longer
 
-def _extend(
-    count: int,
-    embed: Callable[[Embedded], Embedded],
-    model: "PreTrainedModel",
-    args: tuple[Any, ...],
-    named: Mapping[str, Any],
-) -> tuple[tuple[()], dict[str, Any]]:
-    """Return a model's arguments with embeddings in place of ids."""
-    longer = dict(named)
-    ids = args[0] if args else longer.pop("input_ids")
-    text = model.get_input_embeddings()(ids)
-    longer["inputs_embeds"] = torch.cat([embed(text).to(text.dtype), text], 1)
-    longer["attention_mask"] = _seen_mask(longer.get("attention_mask"), count)
-    if (types := longer.get("token_type_ids")) is not None:
-        longer["token_type_ids"] = torch.cat([types.new_zeros(len(types), count), types], 1)
-    return (), longer
+    def drop(model: "PreTrainedModel", args: tuple[Any, ...], output: Any) -> Any:
+        """Return the model's output without the states of virtual tokens."""
+        output.last_hidden_state = output.last_hidden_state[:, count:]
+        if (states := output.hidden_states) is not None:
+            # of the layers that nobody asked for there are none
+            cut = (state[:, count:] if isinstance(state, Tensor) else state for state in states)
+            output.hidden_states = tuple(cut)
+        return output
 
-
-def _drop(count: int, model: "PreTrainedModel", args: tuple[Any, ...], output: Any) -> Any:
-    """Return a model's output without the states of virtual tokens."""
-    output.last_hidden_state = output.last_hidden_state[:, count:]
-    if (states := output.hidden_states) is not None:
-        # of the layers that nobody asked for there are none
-        cut = (state[:, count:] if isinstance(state, Tensor) else state for state in states)
-        output.hidden_states = tuple(cut)
-    return output
+    model.register_forward_pre_hook(extend, with_kwargs=True)
+    model.register_forward_hook(drop)
 
 
 _INSTEAD = "--method prefix:of=states, or prompt"

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch.nn.utils import parametrize
 
-from probekit.errors import OptionError
 from probekit.tuning import Tuned
 from probekit.tuning.diff_prune import Difference, DiffPrune
 from tests import tiny
@@ -114,12 +113,6 @@ def test_at_last_the_largest_learn_alone(backbone):
         before[remaining] = now
     assert torch.equal(chosen[1], chosen[2]) and torch.equal(chosen[2], chosen[3])
     assert (before[0.4] != before[0.3])[chosen[3]].any(), "they learn on"
-
-
-@pytest.mark.parametrize("options", [{"share": 0.0}, {"penalty": -1.0}, {"fixed": 2.0}])
-def test_numbers_that_make_no_sense(options):
-    with pytest.raises(OptionError, match="share must be above 0 and at most 1, penalty at"):
-        DiffPrune(**options)
 
 
 def test_what_an_optimiser_that_writes_unseen_changed_is_scored(backbone):

@@ -12,7 +12,7 @@ from probekit.base.registry import normal_form, parse
 from probekit.errors import BackboneError, OptionError, UnknownNameError
 from probekit.train.live.live_model import cut, reached
 from probekit.tuning import METHODS, Tuned, contract
-from probekit.tuning.adapter import Adapter, Bottleneck
+from probekit.tuning.adapter import Bottleneck
 from probekit.tuning.contract import blocks_of
 from tests import tiny
 from tests.random_models import save_random
@@ -172,13 +172,28 @@ def test_a_model_whose_blocks_are_not_found_is_not_cut(models):
         cut(backbone, 1)
 
 
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("adapter:size=0", "size must be at least 1; found 0"),
+        ("lora:rank=0", "rank and alpha must be at least 1"),
+        ("prompt:length=0", "length must be at least 1; found 0"),
+        ("prefix:length=0", "length must be at least 1; found 0"),
+        ("diff-prune:share=0", "share must be above 0 and at most 1, penalty at"),
+        ("diff-prune:penalty=-1", "share must be above 0 and at most 1, penalty at"),
+        ("diff-prune:fixed=2", "share must be above 0 and at most 1, penalty at"),
+    ],
+)
+def test_numbers_that_make_no_sense(typed, says):
+    with pytest.raises(OptionError, match=says):
+        parse("method", typed, METHODS)
+
+
 def test_methods_as_they_are_typed(monkeypatch):
     assert normal_form("method", "lora:rank=8:alpha=16", METHODS) == "lora"
     assert normal_form("method", "lora:rank=4", METHODS) == "lora:rank=4"
     with pytest.raises(UnknownNameError, match=r"unknown method 'lorra'\. Did you mean 'lora'\?"):
         normal_form("method", "lorra", METHODS)
-    with pytest.raises(OptionError, match="rank and alpha must be at least 1"):
-        normal_form("method", "lora:rank=0", METHODS)
     monkeypatch.setattr(contract, "find_spec", lambda name: None)
     with pytest.raises(BackboneError, match=r"needs the package peft. Run `pip .*\[finetune\]"):
         attached("lora", None)
@@ -272,8 +287,6 @@ def test_one_in_a_block_and_where_a_family_ends_its_layers_must_be_known(tmp_pat
     assert places == {f"encoder.layer.{block}.output.dropout" for block in range(3)}
     with pytest.raises(OptionError, match=r"blocks of AlbertModel\. Choose another"):
         adapted(save_random("albert", tmp_path / "albert", embedding_size=16))
-    with pytest.raises(OptionError, match="size must be at least 1; found 0"):
-        Adapter(size=0)
 
 
 D, M, L, N = 32, 5, 3, 7

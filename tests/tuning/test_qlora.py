@@ -46,10 +46,8 @@ def caches(model, tmp_path_factory):
 
 
 def live(entry, name="qlora"):
-    how = {"layers": [1, 2], "seed": 0, "pooling": "first", "dtype": torch.float32}
-    how["batch_tokens"] = 4096
     about, method = entry.manifest.model_info, parse("method", name, METHODS)
-    return open_live(about, method, made="it", compute_dtype="float32", **how)
+    return open_live(entry, about, method, layers=[1, 2], seed=0, batch_tokens=4096)
 
 
 def test_until_the_first_step_it_is_the_model_in_4_bits(model, caches):

@@ -7,7 +7,6 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from probekit.base.registry import parse
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location
@@ -15,7 +14,6 @@ from probekit.train.live.live_model import _by_block
 from probekit.train.saved.labelling import predict
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
-from probekit.tuning import METHODS
 from tests import tiny
 from tests.random_models import save_random
 from tests.train.saved.test_prediction import dev_words, write_corpus
@@ -128,12 +126,6 @@ def test_a_prefix_of_keys_is_not_lost_under_gradient_checkpointing(models):
         pytest.raises(BackboneError, match=r"is lost under gradient checkpointing.*of=states"),
     ):
         backbone.layers(IDS, LENGTHS)
-
-
-@pytest.mark.parametrize("name", ["prompt:length=0", "prefix:length=0"])
-def test_no_virtual_token_is_none(name):
-    with pytest.raises(OptionError, match="length must be at least 1; found 0"):
-        parse("method", name, METHODS)
 
 
 @pytest.fixture(scope="module")

@@ -197,8 +197,10 @@ def audit(
     train = partial(
         sweep, out=out, workers=workers, device=device, progress=progress, predictions=True
     )
+    read = [{**vars(s.of(Data)), **vars(s.of(Sample)), "pooling": s.pooling} for s in plan]
+    layer_0 = [TrainSpec(**one | {"point": None}, head="last", layers="0") for one in read]
     try:
-        by_name["embeddings"] = train([_embeddings(spec) for spec in plan], location=of_run)
+        by_name["embeddings"] = train(layer_0, location=of_run)
     except (DataError, EntryNotFoundError, OptionError) as error:
         notes.append(f"embeddings alone were not read: {error}")
     if not any(spec.tunes for spec in plan):
@@ -310,12 +312,6 @@ def _spec(record: Record, where: str) -> TrainSpec:
     given: dict[str, Any] = {**record.spec, "model": record.model, "task": record.task}
     rates = tuple((name, rate) for name, rate in given.pop("rates", ()))
     return TrainSpec(**given, rates=rates)
-
-
-def _embeddings(spec: TrainSpec) -> TrainSpec:
-    """Return a linear probe of layer 0 on the same sentences."""
-    given = {**vars(spec.of(Data)), **vars(spec.of(Sample)), "pooling": spec.pooling}
-    return TrainSpec(**given | {"point": None}, head="last", layers="0")
 
 
 def _audited(

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -21,6 +21,8 @@ from probekit.base.numbers import derive, seeded, torch_generator
 from probekit.data.batches import TokenBatch, pool, token_batches
 from probekit.data.encoded import EncodedSplit, Pooling, windows_of
 from probekit.errors import BackboneError, OptionError
+from probekit.store.codec import READ_DTYPES
+from probekit.store.entry import Entry
 from probekit.tuning.contract import Method, Tuned
 from probekit.tuning.packaging import TrainedValues
 
@@ -235,34 +237,28 @@ _COMPARED_SUBWORDS = 8
 
 
 def open_live(
+    entry: Entry,
     about: Mapping[str, Any],
     method: Method,
     *,
     layers: Sequence[int],
     seed: int,
-    pooling: Pooling,
-    dtype: torch.dtype,
-    compute_dtype: str,
     batch_tokens: int,
     model: str | GivenModel | None = None,
     device: str = "auto",
-    made: str,
     trust_remote_code: bool = False,
 ) -> LiveModel:
-    """Load the model that ``about`` describes, cut it, and attach a method.
+    """Load the model of an entry, cut it, and attach a method.
 
     Args:
-        about: what the entry says of its model.
+        entry: whose rows it makes: as they were pooled, and of a frozen model rounded.
+        about: what is known of the model.
         method: what is trained.
         layers: those that are read; what comes after the last of them is cut off.
         seed: of what the method draws, and of dropout.
-        pooling: which subwords make a word's row.
-        dtype: what rows of a frozen model are rounded to.
-        compute_dtype: in which the entry was computed.
         batch_tokens: padded subwords that run at once.
         model: where the model lies now; None is where it was.
         device: where it runs.
-        made: what was made with it, for messages.
         trust_remote_code: run code that lies with the model.
 
     Raises:
@@ -271,14 +267,15 @@ def open_live(
         OptionError: the method has nothing to train here.
     """
     _check_weights(about, method)
+    pooling, dtype = cast(Pooling, entry.manifest.pooling), READ_DTYPES[entry.manifest.dtype]
 
     def load() -> Backbone:
         return load_again(
             about,
             model=model,
             device=device,
-            compute_dtype=compute_dtype,
-            made=made,
+            compute_dtype=entry.manifest.compute_dtype,
+            made=str(entry.path),
             trust_remote_code=trust_remote_code,
             learns=method.trains,
             quantize_for=f"--method {method.name}" if method.quantizes else None,

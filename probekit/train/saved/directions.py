@@ -125,9 +125,8 @@ def export(folder: PathName) -> Directions:
     """
     path = Path(folder)
     several = [] if (path / CONFIG).exists() else saved_below(path)
-    if not several:
-        return _of_folder(path)
-    return _by_layer(path, [_of_folder(folder) for folder in several])
+    found = [_of_folder(one) for one in several or [path]]
+    return _by_layer(path, found) if several else found[0]
 
 
 def _of_folder(path: Path) -> Directions:
@@ -207,16 +206,9 @@ def _by_layer(path: Path, probes: Sequence[Directions]) -> Directions:
             )
     ordered = sorted(probes, key=lambda probe: probe.layers)
     layers = tuple(probe.layers[0] for probe in ordered)
+    alike = ("task", "label", "classes", "array", "attention_head")
     kinds = {
-        (
-            p.saved.task,
-            p.saved.label,
-            p.classes,
-            str(p.saved.model.get("identity")),
-            p.saved.features.array,
-            p.saved.features.attention_head,
-        )
-        for p in ordered
+        str([p.saved.model.get("identity"), *(about(p)[name] for name in alike)]) for p in ordered
     }
     if len(set(layers)) < len(layers) or len(kinds) > 1:
         raise OptionError(

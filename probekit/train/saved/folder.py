@@ -302,10 +302,7 @@ def check_replaceable(
             f"--save {folder}: the run would write its trained weights to {backbone}, which holds "
             "something else. Move it away, or choose another folder."
         )
-    config: Any = None
-    with suppress(FileNotFoundError, ValueError):
-        config = parse_json((folder / CONFIG).read_text("utf-8"))
-    foreign = None
+    config, foreign = _json_of(folder / CONFIG), None
     if config is not None and not _is_saved(config):
         foreign = CONFIG
     elif config is not None and _are_others(folder / WEIGHTS):
@@ -375,7 +372,7 @@ def read_saved(folder: Path) -> tuple[SavedHead, dict[str, Tensor]]:
 
 def saved_below(folder: Path) -> list[Path]:
     """Return the folders in a folder that hold a saved head, sorted by name."""
-    return [path.parent for path in matching(folder, f"*/{CONFIG}") if _holds_saved(path)]
+    return [path.parent for path in matching(folder, f"*/{CONFIG}") if _is_saved(_json_of(path))]
 
 
 def damaged(folder: Path, reason: str) -> str:
@@ -420,8 +417,8 @@ def _none_here(folder: Path, reason: str) -> str:
     return f"{folder}: no saved head here, but in its folders: {listed}. Give one of them."
 
 
-def _holds_saved(path: Path) -> bool:
-    try:
-        return _is_saved(parse_json(path.read_text("utf-8")))
-    except (OSError, ValueError):
-        return False
+def _json_of(path: Path) -> Any:
+    """Return what a file holds; None where none is there, or it is not JSON."""
+    with suppress(OSError, ValueError):
+        return parse_json(path.read_text("utf-8"))
+    return None

@@ -71,25 +71,20 @@ class HeadReader:
         """
         encoded, bounds = self.encoded, self.bounds
         if self.head.reads != "tokens":
-            rows = self._rows(self.head.array, start, stop)
+            rows = self.rows(self.head.array, start, stop)
             if not self.head.of_tokens:
                 return rows
-            return self._of_tokens(rows, bounds_of(encoded.rows[TOKENS][start:stop]))
+            return self.of_tokens(rows, bounds_of(encoded.rows[TOKENS][start:stop]))
         windows = slice(int(encoded.example_windows[start]), int(encoded.example_windows[stop]))
         return TokenStates.of(
-            self._rows(TOKENS, start, stop)[:, 0],
+            self.rows(TOKENS, start, stop)[:, 0],
             windows=encoded.window_lengths[windows].astype(np.int64),
             sources=self._sources.take(np.arange(bounds[start], bounds[stop])),
             starts=encoded.example_tokens[start:stop] - encoded.example_tokens[start],
             rows=np.diff(bounds[start : stop + 1]),
         )
 
-    def read_tokens(self, start: int, stop: int) -> HeadInput:
-        """Return the head's input for the tokens of examples, as if each were a whole text."""
-        rows = self._rows(self.head.point.array(TOKENS), start, stop)
-        return self._of_tokens(rows, np.arange(len(rows) + 1)) if self.head.of_tokens else rows
-
-    def _of_tokens(
+    def of_tokens(
         self, rows: Float[Tensor, "tokens layers dim"], bounds: Int64[np.ndarray, " bounds"]
     ) -> HeadInput:
         """Return the head's input for texts whose tokens are some rows."""
@@ -98,7 +93,8 @@ class HeadReader:
         pooled: Tensor = self._pool(rows.transpose(0, 1), torch.from_numpy(bounds))
         return pooled.transpose(0, 1)
 
-    def _rows(self, array: str, start: int, stop: int) -> Float[Tensor, "rows layers dim"]:
+    def rows(self, array: str, start: int, stop: int) -> Float[Tensor, "rows layers dim"]:
+        """Return the rows of an array that examples have, as the head's cache would hold them."""
         features = self.head.saved.features
         rows = read_arrays(
             self.backbone,
@@ -333,7 +329,10 @@ def _label(reader: HeadReader, start: int, stop: int, probabilities: bool) -> li
 
 def _label_tokens(reader: HeadReader, start: int, stop: int) -> list[list[TokenPrediction]]:
     """Return what a head says of each token of the texts ``start`` to ``stop`` (excluded)."""
-    head, encoded, z = reader.head, reader.encoded, reader.read_tokens(start, stop)
+    head, encoded = reader.head, reader.encoded
+    rows = reader.rows(head.point.array(TOKENS), start, stop)
+    # as if each were a whole text
+    z = reader.of_tokens(rows, np.arange(len(rows) + 1)) if head.of_tokens else rows
     each = torch.arange(int(encoded.rows[TOKENS][start:stop].sum()) + 1)
     labels: Sequence[Any] = head.predict(z, each)
     said: list[dict[str, float]] = [{} for _ in labels]

@@ -326,7 +326,13 @@ class MixtureFit(SolvedFit):
         """Return what a record says of the fit."""
         diagnosis = {**best.diagnosis, "chosen": best.name}
         if best.solved is not None:
-            residual = yield from self._residual(best.solved, best.place)
+            problems = self.problems((best.solved.strengths[best.place],))
+            objective = self.objective(self.target.loss, problems)
+            point = best.solved.of_parts(best.place)[:1]
+            evaluation = objective.begin(Request(torch.zeros_like(point[:, 0]).long(), point))
+            yield Visit("train", evaluation.add)
+            gradient = objective.unpack(evaluation.finish().gradient)[3]  # over all drawn rows
+            residual = float(self._mixture.residual(objective.unpack(point)[3], gradient))
             converged = diagnosis["converged"] and residual <= _RESIDUAL
             diagnosis |= {"projected_gradient": residual, "converged": converged}
         if self.member.spec.select is None:
@@ -334,15 +340,6 @@ class MixtureFit(SolvedFit):
             return diagnosis
         scores = [candidate.score for candidate in self._found.values()]
         return diagnosis | {"candidates": [*self._found], "candidate_scores": scores}
-
-    def _residual(self, solved: Solved, place: int) -> Generator[Visit, None, float]:
-        """Return the projected gradient of the mixture of a solution over all drawn rows."""
-        objective = self.objective(self.target.loss, self.problems((solved.strengths[place],)))
-        point = solved.of_parts(place)[:1]
-        evaluation = objective.begin(Request(torch.zeros_like(point[:, 0]).long(), point))
-        yield Visit("train", evaluation.add)
-        gradient = objective.unpack(evaluation.finish().gradient)[3]
-        return float(self._mixture.residual(objective.unpack(point)[3], gradient))
 
     def _take(self, values: Float64[Tensor, " values"], fit: LinearFit) -> None:
         """Put what a contained fit found into head and decoder."""

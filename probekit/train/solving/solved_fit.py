@@ -343,7 +343,9 @@ class SolvedFit(ABC):
         blocks: list[Tensor] = []
 
         def add(rows: slice, z: Tensor) -> None:
-            predicted = solved.objective.predict(points, z, _offsets_of(view, rows, z.device))
+            first, last = np.searchsorted(view.offsets, [rows.start, rows.stop])
+            bounds = torch.from_numpy(view.offsets[first : last + 1] - rows.start)
+            predicted = solved.objective.predict(points, z, bounds.to(z.device))
             judged, places = row_parts[rows].to(predicted.device), range(predicted.shape[1])
             by_part = predicted.view(-1, n_strengths, *predicted.shape[1:])
             blocks.append(by_part[judged, :, places].movedim(1, 0))
@@ -360,13 +362,6 @@ class SolvedFit(ABC):
         evaluation = self.objective(loss, problems, extra_l2=0.0).begin(Request(which, points))
         yield Visit("judge", evaluation.add)
         return list(evaluation.finish().value.tolist())
-
-
-def _offsets_of(view: FeatureView, rows: slice, device: torch.device) -> Tensor:
-    """Return the bounds of the examples that a block of rows is made of, from 0 on."""
-    first, last = np.searchsorted(view.offsets, [rows.start, rows.stop])
-    bounds = view.offsets[first : last + 1] - rows.start
-    return torch.from_numpy(bounds).to(device)
 
 
 def drive(

@@ -22,9 +22,6 @@ from probekit.train.solving.solved_fit import SolvedFit, SplitName
 from probekit.train.source import Source
 from probekit.train.stream import Residency, StreamSpec
 
-_FITS: Mapping[str, type[SolvedFit]] = {"sae-probes": SaeProbesFit}
-"""What does the work of fitters, by name, where it is not `LinearFit` or `MixtureFit`."""
-
 SOLVER_STEPS = 100
 """What a solved member counts on a progress bar."""
 
@@ -167,7 +164,8 @@ class SolvedStream:
         spec = member.spec
         mixes = _mixes(member)
         path_fit: type[SolvedFit] | None = FITTERS[spec.fitter].path_fit(trains_head=mixes)
-        build: Callable[..., SolvedFit] = path_fit or _FITS.get(spec.fitter, LinearFit)
+        linear = SaeProbesFit if spec.fitter == "sae-probes" else LinearFit
+        build: Callable[..., SolvedFit] = path_fit or linear
         if mixes and path_fit is None:
             several = spec.layers if len(spec.layers) > 1 else ()
             build = partial(

@@ -6,20 +6,19 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from probekit.base.machine import interrupts_held, pick_device
 from probekit.base.selection import HELD_OUT
-from probekit.data.encoded import Pooling, window_lengths
+from probekit.data.encoded import window_lengths
 from probekit.engines import Report
 from probekit.errors import DataError
 from probekit.features import FeatureView, Location, Splits
 from probekit.metrics import METRICS
 from probekit.results import Record, recorded
 from probekit.results.claims import Claims
-from probekit.store.codec import READ_DTYPES
 from probekit.train.fit import Interrupted, Snapshot, fit_group
 from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Steps
@@ -253,24 +252,21 @@ def open_method(
     Raises:
         OptionError: a text of any split is too long for the method.
     """
-    spec, manifest = runs[0].spec, splits.manifest
+    spec = runs[0].spec
     if (method := spec.tuning) is None:
         return None
     from probekit.train.live.live_model import open_live
 
     live = open_live(
-        model_found(manifest.model_info, spec),
+        splits.entries["train"],
+        model_found(splits.manifest.model_info, spec),
         method,
         layers=sorted({layer for run in runs for layer in run.options.layers}),
         seed=spec.seed,
-        pooling=cast(Pooling, manifest.pooling),
-        dtype=READ_DTYPES[manifest.dtype],
-        compute_dtype=manifest.compute_dtype,
         batch_tokens=spec.batch_tokens or DEFAULT_BATCH_TOKENS,
         model=given,
         device=device,
         trust_remote_code=trust_remote_code,
-        made=str(splits.entries["train"].path),
     )
     if method.trains:
         for entry in splits.entries.values():

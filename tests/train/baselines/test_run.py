@@ -187,6 +187,7 @@ def test_on_the_command_line_everything_is_in_one_table(tmp_path, monkeypatch):
     plant_all(tmp_path / "cache", types=15)
     plant_all(tmp_path / "cache", types=15, model=f"{MODEL}-random0", signal=())
     words = ("train", MODEL, TASK, "--head", "p32", "--epochs", "1", "--seeds", "2", "--baselines")
+    words += ("--save", "heads", "--predictions")
     outcome = done(*words)
     header, _, *rows = outcome.out.splitlines()[:6]
     for column in ("model", "control accuracy", "selectivity", "bits per label", "compression"):
@@ -202,6 +203,8 @@ def test_on_the_command_line_everything_is_in_one_table(tmp_path, monkeypatch):
     assert again.err.startswith("2 of 2 runs are recorded in runs/")
     assert [row["head"] for row in again.rows] == ["majority", "memorised"] * 2 + ["p32"] * 4
     assert all(name in again.rows[4]["scores"] for name in BESIDE)
+    assert (tmp_path / again.rows[4]["predictions"]).is_file()
+    assert len(list((tmp_path / "heads").glob("*/config.json"))) == 2
     header, _, row, blank = done("table", file).out.splitlines()[:4]
     assert row.split()[0] == "p32" and not blank
     for column in ("majority", "memorised", "random weights", "selectivity", "compression"):
@@ -210,15 +213,6 @@ def test_on_the_command_line_everything_is_in_one_table(tmp_path, monkeypatch):
     assert [line.split()[0] for line in text.splitlines()[2:4]] == ["majority", "p32"]
     rows = done("table", file, "--columns", "model").out.splitlines()[2:5]
     assert [row.split()[0] for row in rows] == ["majority", "memorised", "p32"]
-
-
-def test_on_the_command_line_the_head_is_saved_and_predicts_as_well(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    plant_all(tmp_path / "cache", types=15)
-    words = ("--head", "last", "--epochs", "1", "--save", "head", "--predictions", "--baselines")
-    (row,) = [r for r in done("train", MODEL, TASK, *words, "--json").rows if r["head"] == "last"]
-    assert (tmp_path / "head/config.json").is_file()
-    assert (tmp_path / row["predictions"]).is_file()
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_a_continued_run_starts_with_the_saved_models_loss(
     for step, (number, loss, _) in zip(steps, result.curve, strict=True):
         places = train.places(step)
         rows = train.array.read(torch.from_numpy(train.rows[places]), head.layers)
-        logits = head._probe.logits(head._treat(rows))
+        logits = head._probe.logits(head._treat(rows, None)[0])
         targets = torch.from_numpy(train.targets[places])
         expected = torch.nn.functional.cross_entropy(logits, targets)
         assert loss == pytest.approx(float(expected), rel=1e-5), number

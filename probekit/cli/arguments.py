@@ -136,18 +136,6 @@ class FigureLook:
         return Look(**asdict(self))
 
 
-def check_figure(output: Path | None) -> None:
-    """Refuse a file that no figure can be written to, before anything is done.
-
-    Raises:
-        OptionError: it has another suffix than a figure.
-    """
-    from probekit.plots.style import check_format
-
-    if output is not None:
-        check_format(output)
-
-
 Device = Annotated[
     str,
     typer.Option("--device", help="auto, cpu, cuda or cuda:1.", rich_help_panel=Panel.MACHINE),

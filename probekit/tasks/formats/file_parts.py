@@ -239,10 +239,14 @@ class Stamp:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
         return cls(path, tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files))
 
+    @property
+    def hash(self) -> str:
+        """Hash of the file's bytes, or of those of all files in the folder."""
+        return _content_hash(self)
+
 
 @lru_cache(maxsize=4096)
-def content_hash(file: Stamp) -> str:
-    """Return a hash of a file's bytes, or of those of all files in a folder."""
+def _content_hash(file: Stamp) -> str:
     hashed, path = xxhash.xxh3_128(), file.path
     for inside in sorted(path.iterdir()) if path.is_dir() else [path]:
         with inside.open("rb") as opened:

@@ -186,7 +186,7 @@ def _parts_of(path: Path, choice: Choice) -> Sequence[File]:
         return [path]
     if form in _PACKED:
         return file_parts.saved_parts(path) if form == SAVED else file_parts.parquet_parts(path)
-    if file_parts.is_wide(path):
+    if text_lines.is_wide(path):
         return [path]
     if form == ".jsonl":
         return file_parts.line_parts(path)

@@ -1,6 +1,5 @@
 """Files that are too large to be read at once, cut into parts that are read as files are."""
 
-import codecs
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -26,8 +25,6 @@ _BLOCK = 2**22
 
 _PACKED = 4
 """About how many times as large packed text becomes."""
-
-_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 
 
 @dataclass(frozen=True)
@@ -92,12 +89,6 @@ class FilePart:
 
 File = Path | FilePart
 """What a format's reader takes."""
-
-
-def is_wide(path: Path) -> bool:
-    """Say whether a line feed of a text file takes more than one byte, as in UTF-16."""
-    with path.open("rb") as file:
-        return file.read(4).startswith(_WIDE)
 
 
 def line_parts(path: Path) -> list[FilePart]:

@@ -8,7 +8,6 @@ imported only while `trusting`: these files come from anywhere.
 
 import logging
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -36,40 +35,33 @@ KINDS = ("head", "token_head", "decoder", "normalization", "fitter", "metric", "
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-class _Plugin(ABC):
-    """Something that was added, not yet admitted."""
-
-    checked = False
-    """Whether it passed its contract in another process."""
-
-    @abstractmethod
-    def load(self) -> tuple[Any, PluginOrigin]:
-        """Return the plug-in as it was given, and its origin.
-
-        Raises:
-            PluginError: it cannot be imported.
-        """
-
-
 @dataclass(frozen=True, eq=False)
-class _Given(_Plugin):
-    """What a call added in this process, or in the one that started it."""
+class _Given:
+    """What a call added in this process, or in the one that started it.
+
+    Attributes:
+        value: the plug-in.
+        origin: where it is from.
+        checked: whether it passed its contract in another process.
+    """
 
     value: Any = field(repr=False)
     origin: PluginOrigin
     checked: bool = False
 
-    def load(self) -> tuple[Any, PluginOrigin]:
-        return self.value, self.origin
-
 
 @dataclass(frozen=True, eq=False)
-class _Offered(_Plugin):
+class _Offered:
     """What installed packages offer under one name; more than one of them is a mistake."""
 
     points: tuple[EntryPoint, ...]
 
-    def load(self) -> tuple[Any, PluginOrigin]:
+    def load(self) -> _Given:
+        """Import it.
+
+        Raises:
+            PluginError: several packages offer it, or it cannot be imported.
+        """
         if len(self.points) > 1:
             names = " and ".join(sorted(map(_package, self.points)))
             raise PluginError(f"{names} both offer it; uninstall one of them.")
@@ -81,8 +73,10 @@ class _Offered(_Plugin):
                 f"the package {_package(point)} offers it as {point.value}, which cannot be "
                 f"imported ({reason_of(error)}); update or uninstall that package."
             ) from error
-        return value, PluginOrigin.of(value, package=_package(point))
+        return _Given(value, PluginOrigin.of(value, package=_package(point)))
 
+
+_Plugin = _Given | _Offered
 
 _TRUSTING: ContextVar[bool] = ContextVar("trusting", default=False)
 
@@ -306,12 +300,13 @@ class Registry(Mapping[str, T]):
         if plugin in self._refused:
             raise PluginError(self._refused[plugin])
         if plugin not in self._admitted:
-            origin = None
+            given: _Given | None = None
             try:
-                value, origin = plugin.load()
-                self._admitted[plugin] = self._enter(name, value, plugin.checked), origin
+                given = plugin if isinstance(plugin, _Given) else plugin.load()
+                self._admitted[plugin] = self._enter(name, given.value, given.checked), given.origin
             except PluginError as error:
-                whose = f" of the package {origin.package}" if origin and origin.package else ""
+                package = given.origin.package if given else ""
+                whose = f" of the package {package}" if package else ""
                 self._refused[plugin] = f"{self.kind} {name!r}{whose}: {error}"
                 raise PluginError(self._refused[plugin]) from error
         return self._admitted[plugin]

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 import typer
 from typer.models import ParameterInfo
 
+from probekit.base.kinds import KINDS, POOLED
 from probekit.base.plugins import offered
 from probekit.base.registry import Panel, choose, listed, option
 from probekit.extraction.request_options import CHOICES
+from probekit.plots import PLOTS
 
 if TYPE_CHECKING:
     from probekit.engines import Engine
@@ -136,18 +138,6 @@ class FigureLook:
         return Look(**asdict(self))
 
 
-def check_figure(output: Path | None) -> None:
-    """Refuse a file that no figure can be written to, before anything is done.
-
-    Raises:
-        OptionError: it has another suffix than a figure.
-    """
-    from probekit.plots.style import check_format
-
-    if output is not None:
-        check_format(output)
-
-
 Device = Annotated[
     str,
     typer.Option("--device", help="auto, cpu, cuda or cuda:1.", rich_help_panel=Panel.MACHINE),
@@ -255,30 +245,10 @@ def _task_names(ctx: typer.Context) -> Iterable[str]:
             yield f"{name}/" if family.variant else name
 
 
-def _family_names(ctx: typer.Context) -> Iterable[str]:
-    from probekit.tasks import TASKS
-
-    return [name for name, family in TASKS.items() if family.variant]
-
-
 def _model_names(ctx: typer.Context) -> Iterable[str]:
     """Return the models of the cache, which may lie elsewhere by an option that stands before."""
     root = Path(ctx.params.get("cache") or "cache")
     return sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else ()
-
-
-def _kind_names(ctx: typer.Context) -> Iterable[str]:
-    """Return kinds of figures, or of labels."""
-    from probekit.base.kinds import KINDS
-    from probekit.plots import PLOTS
-
-    return PLOTS if ctx.info_name == "plot" else KINDS
-
-
-def _pooling_names(ctx: typer.Context) -> Iterable[str]:
-    from probekit.base.kinds import POOLED
-
-    return CHOICES["pooling"] if ctx.info_name == "extract" else POOLED
 
 
 def _names(registry: str) -> Values:
@@ -301,14 +271,14 @@ VALUES: Mapping[str, Values] = {
     "method": _some(
         *("frozen", "full", "bitfit", "lora", "qlora", "adapter", "prompt", "prefix", "diff-prune"),
     ),
-    "pooling": _pooling_names,
+    "pooling": lambda ctx: CHOICES["pooling"] if ctx.info_name == "extract" else POOLED,
     "fit": _some("auto", "adam", "lbfgs", "ridge", "sae-probes", kind="fitter"),
     "select": _some("dev", "cv:5", "hold-out:0.1", "held-out"),
     "protocol": _names("train.sweeps.protocols:PROTOCOLS"),
     "model": _model_names,
     "task": _task_names,
-    "family": _family_names,
-    "kind": _kind_names,
+    "family": lambda ctx: sorted({n.partition("/")[0] for n in _task_names(ctx) if "/" in n}),
+    "kind": lambda ctx: PLOTS if ctx.info_name == "plot" else KINDS,
     "keep": _names("extraction.request_options:KEEP"),
     "array": _names("extraction.request_options:KEEP"),
     "format": _some("zarr", "hdf5"),

@@ -244,17 +244,25 @@ def path(entry: Entries, cache: arguments.Cache = Path("cache")) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class EntryOptions:
-    """Which model and files are read, and what becomes of entries that are there."""
+    """Which text is read, and what becomes of entries that are there."""
 
     PANEL = Panel.ENTRIES
     data: arguments.Data = None
     split: str | None = option(None, "Splits, e.g. train,dev,test; all by default.", Panel.FIRST)
-    device: arguments.Device = "auto"
-    device_map: arguments.DeviceMap = None
     cache: arguments.Cache = Path("cache")
     overwrite: bool = option(
         False, "Replace an entry of the same key, finished or not, whatever its options were."
     )
+    name: str | None = option(None, "Call the model NAME in the cache, and as MODEL from then on.")
+    revision: str | None = option(None, "Hub branch, tag or commit.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractedEntryOptions(EntryOptions):
+    """Where the model runs besides, and over which share of the text."""
+
+    device: arguments.Device = "auto"
+    device_map: arguments.DeviceMap = None
     shard: str | None = option(
         None,
         "Extract the second of four shares, for 2/4; other processes extract the others, at any "
@@ -262,8 +270,6 @@ class EntryOptions:
         Panel.TEXTS,
         metavar="I/N",
     )
-    name: str | None = option(None, "Call the model NAME in the cache, and as MODEL from then on.")
-    revision: str | None = option(None, "Hub branch, tag or commit.")
     trust_remote_code: arguments.TrustRemoteCode = False
 
 
@@ -282,7 +288,7 @@ def extract(
     model: arguments.Model,
     task: arguments.Task,
     *,
-    entry: EntryOptions,
+    entry: ExtractedEntryOptions,
     text: arguments.OwnData,
     label: arguments.Label = None,
     crew: arguments.Crew,

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +9,8 @@ import typer
 
 from probekit import exchange  # its names load on first use, as do those of `maintenance`
 from probekit.base.notices import human_bytes
-from probekit.base.registry import Panel, option
 from probekit.cli import arguments
-from probekit.cli.cache import Entries, confirm
+from probekit.cli.cache import Entries, EntryOptions, confirm
 from probekit.cli.output import print_entries, print_json, print_table, progress_wanted, show
 from probekit.cli.spread import spread
 from probekit.errors import EntryNotFoundError, OptionError
@@ -115,28 +113,13 @@ States = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImportedEntryOptions:
-    """Which text the states are of, and what becomes of entries that are there."""
-
-    PANEL = Panel.ENTRIES
-    data: arguments.Data = None
-    split: str | None = option(
-        None, "Splits, where STATES is a PATH alone, e.g. train,dev; all by default.", Panel.FIRST
-    )
-    cache: arguments.Cache = Path("cache")
-    overwrite: bool = option(False, "Replace an entry of the same key, finished or not.")
-    name: str | None = option(None, "Call the model NAME in the cache, and as MODEL from then on.")
-    revision: str | None = option(None, "Hub branch, tag or commit.")
-
-
 @spread
 def import_entries(
     model: arguments.Model,
     task: arguments.Task,
     states: States,
     *,
-    entry: ImportedEntryOptions,
+    entry: EntryOptions,
     text: arguments.OwnData,
     label: arguments.Label = None,
     json: arguments.Json = False,

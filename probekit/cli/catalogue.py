@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from probekit.base.kinds import KINDS
 from probekit.base.plugins import Registry
 from probekit.cli import arguments
 from probekit.cli.output import print_records, print_table, progress_wanted, show
@@ -63,8 +64,25 @@ def tasks(
 
 def heads(json: arguments.Json = False) -> None:
     """List heads, token heads, decoders, methods of fine-tuning and protocols, with options."""
-    words = not json
-    tables = (_heads(words), _token_heads(words), _decoders(words), _methods(words), _protocols())
+    from probekit.probe.decoders import DECODERS
+    from probekit.probe.heads import HEADS
+    from probekit.probe.token_heads import TOKEN_HEADS
+    from probekit.tuning import METHODS
+
+    rates = {"lr": "learning_rate", "rates": "group_rates"}
+    what, of_heads = {"what": "summary"}, {"h =": "formula", "layers": "default_layers"}
+    tables = (
+        _rows("head", HEADS, of_heads | rates, words=not json),
+        _rows("token-head", TOKEN_HEADS, {"row =": "formula"}, words=not json),
+        _rows(
+            "decoder", DECODERS, {"for": "kinds", **what, "rates": "group_rates"}, words=not json
+        ),
+        _rows("method", METHODS, what | rates, words=not json),
+        [
+            {"protocol": name, "heads": [*own.heads], "what": own.summary, "source": own.source}
+            for name, own in PROTOCOLS.items()
+        ],
+    )
     for number, rows in enumerate(tables):
         if number and not json:
             show()
@@ -78,100 +96,38 @@ def heads(json: arguments.Json = False) -> None:
         )
 
 
-def _heads(words: bool) -> list[dict[str, Any]]:
-    from probekit.probe.heads import HEADS
+def _rows(
+    kind: str, registry: Mapping[str, Any], columns: Mapping[str, str], *, words: bool
+) -> list[dict[str, Any]]:
+    """Return a row for each plug-in: its name, some attributes, options and source.
 
-    return [
-        {
-            "head": name,
-            "h =": head.formula,
-            "layers": head.default_layers,
-            "lr": head.learning_rate,
-            "rates": _rates(head.group_rates),
-            "options": _defaults(head, words),
-            "source": _source(HEADS, name, head.source),
-        }
-        for name, head in HEADS.items()
-    ]
-
-
-def _token_heads(words: bool) -> list[dict[str, Any]]:
-    from probekit.probe.token_heads import TOKEN_HEADS
-
-    return [
-        {
-            "token-head": name,
-            "row =": head.formula,
-            "options": _defaults(head, words),
-            "source": _source(TOKEN_HEADS, name, head.source),
-        }
-        for name, head in TOKEN_HEADS.items()
-    ]
+    Args:
+        kind: what it is, as the first column is called.
+        registry: the plug-ins by name.
+        columns: by the column's name, the attribute.
+        words: whether words stand for a default that depends on the backbone.
+    """
+    rows = []
+    for name, plugin in registry.items():
+        origin = registry.origin(name) if isinstance(registry, Registry) else None
+        package = "" if origin is None else f" ({origin.package or origin.path})"
+        about = {column: _shown(getattr(plugin, named)) for column, named in columns.items()}
+        ends = {"options": _defaults(plugin, words), "source": f"{plugin.source}{package}"}
+        rows.append({kind: name, **about, **ends})
+    return rows
 
 
-def _decoders(words: bool) -> list[dict[str, Any]]:
-    from probekit.base.kinds import KINDS
-    from probekit.probe.decoders import DECODERS
-
-    return [
-        {
-            "decoder": name,
-            "for": [kind for kind in KINDS if kind in decoder.kinds],
-            "what": decoder.summary,
-            "rates": _rates(decoder.group_rates),
-            "options": _defaults(decoder, words),
-            "source": _source(DECODERS, name, decoder.source),
-        }
-        for name, decoder in DECODERS.items()
-    ]
-
-
-def _methods(words: bool) -> list[dict[str, Any]]:
-    from probekit.tuning import METHODS
-
-    return [
-        {
-            "method": name,
-            "what": method.summary,
-            "lr": method.learning_rate or "-",
-            "rates": _rates(method.group_rates),
-            "options": _defaults(method, words),
-            "source": method.source,
-        }
-        for name, method in METHODS.items()
-    ]
-
-
-def _protocols() -> list[dict[str, Any]]:
-    return [
-        {
-            "protocol": name,
-            "heads": list(protocol.heads),
-            "what": protocol.summary,
-            "source": protocol.source,
-        }
-        for name, protocol in PROTOCOLS.items()
-    ]
-
-
-def _source(registry: Registry[Any], name: str, said: str) -> str:
-    """Return what a plug-in says of its source, and of one of third parties its package."""
-    origin = registry.origin(name)
-    return said if origin is None else f"{said} ({origin.package or origin.path})"
-
-
-def _rates(by_group: Mapping[str, float | None]) -> list[str]:
-    """Return the groups of parameters besides ``weights``, with their default rates."""
-    return [f"{name}={'lr' if rate is None else rate}" for name, rate in by_group.items()]
+def _shown(value: Any) -> Any:
+    """Return an attribute of a plug-in as a table shows it."""
+    if isinstance(value, frozenset):  # of kinds of labels
+        return [kind for kind in KINDS if kind in value]
+    if isinstance(value, Mapping):  # groups of parameters, with their default rates
+        return [f"{name}={'lr' if rate is None else rate}" for name, rate in value.items()]
+    return "-" if value == 0 else value  # a method that trains nothing has no rate
 
 
 def _defaults(spec: type, words: bool) -> list[str]:
-    """Return the options of a plug-in with their defaults; what ``repr`` hides is not typed.
-
-    Args:
-        spec: the plug-in.
-        words: whether words stand for a default that depends on the backbone.
-    """
+    """Return the options of a plug-in with their defaults; what ``repr`` hides is not typed."""
     return [
         f"{field.name}={(words and field.metadata.get('unset')) or str(field.default).lower()}"
         for field in fields(spec)

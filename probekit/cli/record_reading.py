@@ -255,19 +255,6 @@ def asked_table(records: "Sequence[Record]", asked: TableOptions) -> "Table":
     return pivot(shown, asked.columns, split=split, best=best, judged=judged)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """What runs are compared by."""
-
-    metric: str | None = option(
-        None, "loss, ece, brier, accuracy, ...", show_default="the metric of the runs"
-    )
-    split: str | None = option(
-        None, "test (the default where all have one), dev, or dev-mm of MNLI."
-    )
-
-
-@spread
 def compare(
     runs: Annotated[
         list[str],
@@ -283,8 +270,13 @@ def compare(
         typer.Option("--all", help="Compare every two settings of RUNS; verdicts after Holm."),
     ] = False,
     where: Where = None,
-    *,
-    by: Comparison,
+    metric: Metric = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split", help="test (the default where all have one), dev, or dev-mm of MNLI."
+        ),
+    ] = None,
     style: TableStyle = "text",
     json: Json = False,
 ) -> None:
@@ -302,7 +294,8 @@ def compare(
         raise OptionError("--style needs --all and goes without --json.")
     if every:
         records = read_records(runs, where)
-        table = comparison.pairs_table(comparison.compare_all(records, **vars(by)))
+        pairs = comparison.compare_all(records, metric=metric, split=split)
+        table = comparison.pairs_table(pairs)
         show(table.text("jsonl" if json else layout), nl=False)
         return
     if len(runs) != 2:
@@ -311,7 +304,7 @@ def compare(
             "settings of any number of files, give --all."
         )
     a, b = (comparison.choose_run(run, where or []) for run in runs)
-    compared = comparison.compare(a, b, **vars(by))
+    compared = comparison.compare(a, b, metric=metric, split=split)
     if json:
         print_json([asdict(compared)])
     else:

@@ -38,11 +38,6 @@ Asked = Annotated[Mapping[str, Any], OF_RUNS]
 """Options of runs as the user types them, by name; lists are still text, separated by commas."""
 
 
-def _name_or_table(preset: Preset) -> Preset:
-    """Return what was given: typer has no type for a word or a table."""
-    return preset
-
-
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
     """Options besides those of runs, as the user types them."""
@@ -56,7 +51,7 @@ class TrainingOptions:
         "trained: dwatt-ft, attention-fusion-ft, p32-ft (see `probekit heads`); or the file of "
         "your own: " + ", ".join(PROTOCOL_DEFAULTS) + ". NAME,FILE.toml is both.",
         Panel.FITTED,
-        parser=_name_or_table,
+        parser=lambda preset: preset,  # typer has no type for a word or a table
         metavar="NAME|FILE.toml",
     )
     data: Path | None = option(

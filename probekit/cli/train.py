@@ -25,7 +25,6 @@ from probekit.tasks.suites import SUITES
 
 if TYPE_CHECKING:
     from probekit.results import Record
-    from probekit.train.sweeps.specs import TrainSpec
 
 logger = logging.getLogger(__name__)
 
@@ -65,30 +64,24 @@ def _carry_out(
     options |= {"out": out, "location": target.location, "progress": progress_wanted()}
     records: Sequence[Record] | None = None
     try:
-        records = _with_baselines(plan, options) if baselines else sweep(plan, **options)
+        if baselines:
+            from probekit.train.baselines import run_baselines
+
+            compared = run_baselines(plan, **options)
+            for note in compared.notes:
+                logger.info("%s", note)
+            records = [*compared.guesses, *compared.heads, *compared.random]
+        else:
+            records = sweep(plan, **options)
     finally:
         # the heads may be there although a baseline failed
         if records is not None or (baselines and out.is_file()):
-            _say_where(out, shared.save, ablated=ways.get("ablate") is not None)
+            logger.info("records: %s", out)
+            if ways.get("ablate") is not None:
+                logger.info("losses without a layer: probekit table %s --of ablation", out)
+            if shared.save is not None and shared.save.exists():
+                logger.info("saved heads: %s", shared.save)
     print_records(records, json=shared.json, by_depth=bool(depths))
-
-
-def _say_where(out: Path, saved: Path | None, *, ablated: bool) -> None:
-    """Say where the records are, the losses without a layer and the saved heads, if any."""
-    logger.info("records: %s", out)
-    if ablated:
-        logger.info("losses without a layer: probekit table %s --of ablation", out)
-    if saved is not None and saved.exists():
-        logger.info("saved heads: %s", saved)
-
-
-def _with_baselines(plan: "Sequence[TrainSpec]", options: Mapping[str, Any]) -> "Sequence[Record]":
-    from probekit.train.baselines import run_baselines
-
-    compared = run_baselines(plan, **options)
-    for note in compared.notes:
-        logger.info("%s", note)
-    return [*compared.guesses, *compared.heads, *compared.random]
 
 
 Predictions = Annotated[

@@ -12,34 +12,12 @@ from probekit.base.kinds import KINDS, Kind, KindName
 from probekit.base.notices import warn_once
 from probekit.errors import DataError, MissingFileError, OptionError, ProbekitError
 from probekit.tasks.assemble import assemble, settle_labels
-from probekit.tasks.formats import file_parts
+from probekit.tasks.formats import file_parts, text_lines
 from probekit.tasks.formats.delimited import load_table
 from probekit.tasks.formats.fields import Fields, load_parquet, load_saved
-from probekit.tasks.formats.file_parts import (
-    File,
-    Stamp,
-    content_hash,
-    grouped,
-    is_wide,
-    line_parts,
-    paragraph_parts,
-    parquet_parts,
-    saved_parts,
-    size_of,
-    table_parts,
-)
+from probekit.tasks.formats.file_parts import File, Stamp
 from probekit.tasks.formats.records import load_json, load_jsonl
-from probekit.tasks.formats.text_lines import (
-    GZIP,
-    RUNNING,
-    SAVED,
-    describe_files,
-    format_of,
-    own_lines,
-    split_files,
-    split_of,
-    stem_of,
-)
+from probekit.tasks.formats.text_lines import GZIP, RUNNING, SAVED, format_of, split_of
 from probekit.tasks.formats.word_columns import columns_of, is_conllu
 from probekit.tasks.kind_choice import kind_shown
 from probekit.tasks.own_examples import read_conllu, read_fields, read_running
@@ -130,7 +108,7 @@ class UserFiles(OwnCorpus):
             MissingFileError: nothing lies there.
             DataError: the kind is not read from such a file, or no file is named after a split.
         """
-        splits = split_files(path, _formats_of(choice.of_kind))
+        splits = text_lines.split_files(path, _formats_of(choice.of_kind))
         return cls(path=path, splits=splits, choice=choice)
 
     def fields(self, split: str) -> Fields | None:
@@ -153,7 +131,7 @@ class UserFiles(OwnCorpus):
             told=lambda: [
                 {**choice.given, "label": choice.label, "part": file_parts.PART_BYTES},
                 [
-                    [format_of(file), content_hash(Stamp.of(file)), card_names(_card_of(file))]
+                    [format_of(file), Stamp.of(file).hash, card_names(_card_of(file))]
                     for file in files
                 ],
             ],
@@ -166,14 +144,14 @@ class UserFiles(OwnCorpus):
     def _pieces(self, split: str, kind: str) -> list[tuple[File, ...]]:
         """Return the files of a split by parts, cut as those of a kind are."""
         files = self.splits[split]
-        if sum(map(size_of, files)) <= file_parts.AT_ONCE:
+        if sum(map(file_parts.size_of, files)) <= file_parts.AT_ONCE:
             return [files]
         choice = replace(self.choice, kind=kind)
-        return grouped([part for file in files for part in _cut(Stamp.of(file), choice)])
+        return file_parts.grouped([part for file in files for part in _cut(Stamp.of(file), choice)])
 
     def about_files(self) -> str:
         """Return in words which files are read by the end of their names, and which are not."""
-        return describe_files(self.path, self.splits, _formats_of(self.choice.of_kind))
+        return text_lines.describe_files(self.path, self.splits, _formats_of(self.choice.of_kind))
 
     def __call__(self, split: str, data: Path | None) -> Sentences:
         """Read the files of ``split``, those of ``data`` (a file or folder) if that is given.
@@ -204,18 +182,20 @@ def _cut(file: Stamp, choice: Choice) -> Sequence[File]:
 def _parts_of(path: Path, choice: Choice) -> Sequence[File]:
     """Return the parts of a large file; errors are those of ``file_parts``."""
     form, kind = format_of(path), choice.of_kind
-    if size_of(path) <= file_parts.PART_BYTES or path.suffix.lower() == GZIP:
+    if file_parts.size_of(path) <= file_parts.PART_BYTES or path.suffix.lower() == GZIP:
         return [path]
     if form in _PACKED:
-        return saved_parts(path) if form == SAVED else parquet_parts(path)
-    if is_wide(path):
+        return file_parts.saved_parts(path) if form == SAVED else file_parts.parquet_parts(path)
+    if text_lines.is_wide(path):
         return [path]
     if form == ".jsonl":
-        return line_parts(path)
+        return file_parts.line_parts(path)
     if form == RUNNING and kind.per == "prediction":
-        return paragraph_parts(path)
+        return file_parts.paragraph_parts(path)
     if form in _TABLES and kind.per != "word":
-        return table_parts(path, lambda part: next(iter(load_table(part, choice).lines), 0) - 1)
+        return file_parts.table_parts(
+            path, lambda part: next(iter(load_table(part, choice).lines), 0) - 1
+        )
     return [path]
 
 
@@ -271,7 +251,7 @@ def _read_columns(path: Path, form: str, choice: Choice) -> Sentences:
     With ``--separator`` columns are read as a table.
     """
     try:
-        lines = own_lines(path)
+        lines = text_lines.own_lines(path)
         if form == _CONLLU or (form == RUNNING and is_conllu(lines)):
             return read_conllu(path, lines, choice)
         tabled = choice.separator is not None
@@ -421,7 +401,7 @@ def own_name(path: Path) -> str:
     A hash of the text follows, so that data that was moved or renamed is known again.
     """
     path = path.expanduser().resolve()
-    stem = stem_of(path) if path.is_file() else path.name
+    stem = text_lines.stem_of(path) if path.is_file() else path.name
     return slugify(path.parent.name if path.is_file() and split_of(stem) else stem)
 
 

@@ -127,7 +127,7 @@ VALUES = {
     "sort": "size", "of": "depth",
     "dtype": "int8", "compute_dtype": "bfloat16", "format": "hdf5", "keep": "words",
     "overlong": "error", "quantize": "4bit", "special_tokens": "absent", "last_layer": "raw",
-    "metric": "loss", "samples": "300", "along": "epoch", "overlay": "model", "where": "shots=8",
+    "metric": "loss", "along": "epoch", "overlay": "model", "where": "shots=8",
     "layer_ids": "0:4", "examples": "7", "tolerance": "0.02", "start": "saved", "fit": "adam",
     "width": "3", "only": "last:2", "token_head": "max", "lr": "0.5",
     "skip": "blank", "control": "3", "page": "x.html", "points": "z", "point": "z",

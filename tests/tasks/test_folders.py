@@ -259,7 +259,7 @@ def test_a_card_that_names_no_classes_is_said(readme: str, said: str, tmp_path, 
 @pytest.mark.parametrize(
     ("stems", "split"),
     [
-        (("train", "mine", "train-00000-of-00002"), "train"),
+        (("train", "mine", "my_dev", "train-00000-of-00002"), "train"),
         (("dev", "valid", "validation", "val", "testa", "validation-00000-of-00002"), "dev"),
         (("test", "testb", "Test"), "test"),
     ],
@@ -267,7 +267,7 @@ def test_a_card_that_names_no_classes_is_said(readme: str, said: str, tmp_path, 
 def test_a_single_file_is_the_split_that_its_name_says(tmp_path, stems, split: str) -> None:
     for stem in stems:
         task = task_of(write(tmp_path / f"{stem}.conll", X))
-        assert task.splits == (split,)
+        assert task.splits == (split,) and len(task.notes) == 1
     with pytest.raises(UnknownNameError, match=rf"Choose from: {split}\."):
         task.read("other")
 
@@ -416,8 +416,3 @@ def test_which_files_are_not_read_is_said(files: list[str], note: str, tmp_path)
     columns, *others = task_of(write_all(tmp_path, dict.fromkeys(files, X))).notes
     assert columns.endswith("read as --kind tagging: words from '0', labels from '1'")
     assert len(others) == bool(note) and re.search(note, "".join(others))
-
-
-def test_a_file_alone_is_train_unless_it_is_called_after_another_split(tmp_path) -> None:
-    task = task_of(write(tmp_path / "my_dev.conll", X))
-    assert task.splits == ("train",) and len(task.notes) == 1

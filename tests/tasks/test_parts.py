@@ -71,13 +71,10 @@ MADE = {
 @pytest.mark.parametrize("name", MADE)
 def test_parts_are_the_whole(tmp_path, monkeypatch, name) -> None:
     path = MADE[name](tmp_path / name)
-    typed = "text=0" if "headless" in name else "text=text"
-    kind = "sentence"
-    task = get_task(str(path), kind=kind, text=typed[5:], label="1" if "headless" in name else None)
-    whole = task.read("train")
+    typed = "text=0 label=1" if "headless" in name else "text=text"
+    whole = task_of(path, f"kind=sentence {typed}").read("train")
     make_small(monkeypatch)
-    task = get_task(str(path), kind=kind, text=typed[5:], label="1" if "headless" in name else None)
-    split = read_split(task, "train")
+    split = read_split(task_of(path, f"kind=sentence {typed}"), "train")
     assert isinstance(split, SplitParts)
     parts = list(split.read())
     assert len(parts) > 3
@@ -85,17 +82,11 @@ def test_parts_are_the_whole(tmp_path, monkeypatch, name) -> None:
     assert [part.part.last for part in parts].index(True) == len(parts) - 1
     examples = [example for part in parts for example in part.examples]
     assert [example.text for example in examples] == [example.text for example in whole.examples]
-    assert [row for part in parts for row in part.labels[task.columns[0]]] == [
-        row for row in whole.labels[whole_column(whole)]
-    ]
+    ((column, labels),) = whole.labels.items()
+    assert [row for part in parts for row in part.labels[column]] == [*labels]
     assert len({example.id for example in examples}) == len(examples)
     third = list(split.read(lambda number: number == 2))
     assert third == [parts[2]]
-
-
-def whole_column(split: Split) -> str:
-    (column,) = split.labels
-    return column
 
 
 def test_running_text_is_cut_between_documents(tmp_path, monkeypatch) -> None:

@@ -1,7 +1,5 @@
 """Labelled spans: edge-probing JSON, targets by index, and spans that labels of words make."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +10,7 @@ from probekit.tasks import TextOptions, get_task
 from probekit.tasks.given_examples import examples_task
 from probekit.tasks.spans import derive_targets, format_target, parse_target, source_columns
 from probekit.tasks.task import Choice
+from tests.tasks.own_files import write
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 CONLLU = """1\tShe\t_\tPRON\t_\t_\t2\tnsubj\t_\t_
@@ -22,10 +21,7 @@ CONLLU = """1\tShe\t_\tPRON\t_\t_\t2\tnsubj\t_\t_
 
 
 def save(folder, *records, name="train.jsonl"):
-    """Write records as lines of JSON; return the file."""
-    path = folder / name
-    path.write_text("".join(f"{json.dumps(record)}\n" for record in records), "utf-8")
-    return path
+    return write(folder / name, [*records])
 
 
 def read(path, **options):
@@ -52,9 +48,8 @@ def test_edge_probing_json_is_known_by_its_targets(tmp_path):
 
 
 def test_a_word_is_labelled_by_its_index(tmp_path):
-    path = tmp_path / "train.csv"
-    path.write_text("Sentence,Target Index,Form\nthe dogs ran,1,plural\nhe ran,1,past\n", "utf-8")
-    labels, words = read(path, kind="span")
+    table = "Sentence,Target Index,Form\nthe dogs ran,1,plural\nhe ran,1,past\n"
+    labels, words = read(write(tmp_path / "train.csv", table), kind="span")
     assert labels == (("1:2 plural",), ("1:2 past",))
     assert words == [("the", "dogs", "ran"), ("he", "ran")]
 
@@ -94,8 +89,7 @@ def test_other_files_are_no_spans(tmp_path):
     path = save(tmp_path, {"text": "a b", "label": "x"})
     with pytest.raises(DataError, match="kind span reads JSON records"):
         get_task(path, TextOptions(kind="span"))
-    table = tmp_path / "dev.csv"
-    table.write_text("text,target index,label\na b,second,x\n", "utf-8")
+    table = write(tmp_path / "dev.csv", "text,target index,label\na b,second,x\n")
     with pytest.raises(DataError, match="'second' in column 'target index' is not a word index"):
         get_task(table, TextOptions(kind="span"))
 
@@ -125,9 +119,7 @@ def test_arcs_join_words_with_their_heads(tmp_path):
     assert source_columns("arcs:deprel") == ("deprel", "head") and source_columns("feats:Case") == (
         "feats:Case",
     )
-    path = tmp_path / "train.conllu"
-    path.write_text(CONLLU, "utf-8")
-    task = get_task(path, None, "arcs:deprel")
+    task = get_task(write(tmp_path / "train.conllu", CONLLU), None, "arcs:deprel")
     assert task.columns == ("arcs:deprel", "deprel", "head")
     assert task.kinds["arcs:deprel"] == "span" and task.kind == "tagging"
     assert task.read("train").labels["head"] == (("2", "0", "2"),)

@@ -10,7 +10,7 @@ from probekit.tasks.corpora.published import Published, find_file
 from probekit.tasks.formats.word_columns import read_tagged
 from probekit.tasks.hub_repository import HubRepository
 from probekit.tasks.schemes import bio_names, iob1_to_bio
-from probekit.tasks.sentences import Sentence, Sentences
+from probekit.tasks.sentences import Sentences
 from probekit.tasks.task import Task
 
 logger = logging.getLogger(__name__)
@@ -98,22 +98,20 @@ def _parse_wikiann(path: Path, *, language: str) -> Sentences:
     Raises:
         DataError: a row has not two columns, or another prefix.
     """
-    corpus = read_tagged(path, ("ner",))
-    prefix = f"{language}:"
-    sentences = (_without_prefix(corpus, sentence, prefix) for sentence in corpus.sentences)
+    corpus, prefix = read_tagged(path, ("ner",)), f"{language}:"
+    sentences = []
+    for sentence in corpus.sentences:
+        for n, token in enumerate(sentence.words):
+            if not token.startswith(prefix):
+                raise corpus.fault(
+                    sentence,
+                    f"expected a token that starts with {prefix!r}, found {token!r}; is this the "
+                    "folder of another language?",
+                    n,
+                )
+        words = tuple(word.removeprefix(prefix) for word in sentence.words)
+        sentences.append(replace(sentence, words=words))
     return replace(corpus, sentences=tuple(sentences))
-
-
-def _without_prefix(corpus: Sentences, sentence: Sentence, prefix: str) -> Sentence:
-    for n, token in enumerate(sentence.words):
-        if not token.startswith(prefix):
-            raise corpus.fault(
-                sentence,
-                f"expected a token that starts with {prefix!r}, found {token!r}; is this the "
-                "folder of another language?",
-                n,
-            )
-    return replace(sentence, words=tuple(word.removeprefix(prefix) for word in sentence.words))
 
 
 def wnut17() -> Task:

@@ -1,6 +1,5 @@
 """Files that are too large to be read at once, cut into parts that are read as files are."""
 
-import codecs
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -26,8 +25,6 @@ _BLOCK = 2**22
 
 _PACKED = 4
 """About how many times as large packed text becomes."""
-
-_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 
 
 @dataclass(frozen=True)
@@ -92,12 +89,6 @@ class FilePart:
 
 File = Path | FilePart
 """What a format's reader takes."""
-
-
-def is_wide(path: Path) -> bool:
-    """Say whether a line feed of a text file takes more than one byte, as in UTF-16."""
-    with path.open("rb") as file:
-        return file.read(4).startswith(_WIDE)
 
 
 def line_parts(path: Path) -> list[FilePart]:
@@ -239,10 +230,14 @@ class Stamp:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
         return cls(path, tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files))
 
+    @property
+    def hash(self) -> str:
+        """Hash of the file's bytes, or of those of all files in the folder."""
+        return _content_hash(self)
+
 
 @lru_cache(maxsize=4096)
-def content_hash(file: Stamp) -> str:
-    """Return a hash of a file's bytes, or of those of all files in a folder."""
+def _content_hash(file: Stamp) -> str:
     hashed, path = xxhash.xxh3_128(), file.path
     for inside in sorted(path.iterdir()) if path.is_dir() else [path]:
         with inside.open("rb") as opened:

@@ -347,14 +347,25 @@ def tab_cells(path: Path, number: int, line: str, width: int) -> list[str]:
     return cells
 
 
+def is_wide(path: Path) -> bool:
+    """Say whether a line feed of a text file takes more than one byte, as in UTF-16."""
+    with path.open("rb") as file:
+        return _wide(file.read(4)) is not None
+
+
+def _wide(raw: bytes) -> str | None:
+    """Return the encoding that a byte order mark says; None where there is none."""
+    marks = _BYTE_ORDER_MARKS.items()
+    return next((name for mark, name in marks if raw.startswith(mark)), None)
+
+
 def _recognise(raw: bytes) -> str | None:
     """Return the encoding of text that is not UTF-8; None where it is, or none is sure.
 
     A file with some UTF-8 in it is a broken one: it would come out as two signs per letter.
     """
-    marked = next((name for mark, name in _BYTE_ORDER_MARKS.items() if raw.startswith(mark)), None)
-    if marked is not None:
-        return marked
+    if wide := _wide(raw):
+        return wide
     try:
         raw.decode()
     except UnicodeDecodeError:

@@ -129,9 +129,7 @@ def divide(fields: Fields, ids: Sequence[str] = ()) -> list[slice]:
     return [slice(*ends) for ends in itertools.pairwise([*sorted(starts), len(fields.lines)])]
 
 
-def sentence_of(
-    fields: Fields, rows: slice, word: str, labels: Mapping[str, str], id: str | None = None
-) -> Sentence:
+def sentence_of(fields: Fields, rows: slice, word: str, labels: Mapping[str, str]) -> Sentence:
     """Return the sentence that rows of a file with a word per line are.
 
     It knows its document where ``-DOCSTART-`` lines divide any.
@@ -141,7 +139,6 @@ def sentence_of(
         rows: those of the sentence.
         word: the column of words.
         labels: label column to its name in the file.
-        id: the id that the file gives, or None.
     """
     lines = tuple(fields.lines[rows])
     groups = {}
@@ -151,7 +148,7 @@ def sentence_of(
         number = bisect_right(fields.documents, lines[0])
         groups = {DOCUMENT: f"{Path(fields.where).name}#{number}"}
     named = {name: tuple(fields.values[column][rows]) for name, column in labels.items()}
-    return Sentence(tuple(fields.values[word][rows]), named, lines, id, groups=groups)
+    return Sentence(tuple(fields.values[word][rows]), named, lines, groups=groups)
 
 
 def is_conllu(lines: Sequence[str]) -> bool:

@@ -345,10 +345,13 @@ def entries_by_split(entries: Sequence[Entry], fit_on: str) -> dict[str, Entry]:
                 f"{first.path} and {entry.path} are of different models or tasks; give entries of "
                 "one model and task, one per split."
             )
-        if (other := entry_of.setdefault(entry.manifest.split, entry)) is not entry:
+        split = entry.manifest.split
+        if split in entry_of:
             raise OptionError(
-                f"{other.path} and {entry.path} are of the same split; give one entry per split."
+                f"{entry_of[split].path} and {entry.path} are of the same split; give one entry "
+                "per split."
             )
+        entry_of[split] = entry
     if fit_on not in entry_of:
         raise EntryNotFoundError(
             f"no entry of split {fit_on!r} was given, only of {', '.join(entry_of)}. Give one, or "

@@ -260,5 +260,3 @@ def test_a_change_is_printed_kept_and_drawn(root, moved, tmp_path):
     assert isinstance(figure, Figure) and AFTER in figure.get_suptitle()
     (line,) = figure.axes[0].lines
     assert list(line.get_ydata()) == [one.change for one in moved.layers]
-    says = "leave --sample out"
-    assert says in refused("geometry", *shared, "--sample", "50")

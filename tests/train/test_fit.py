@@ -14,7 +14,7 @@ from probekit.results import Records
 from probekit.store.entry import Entries
 from probekit.train import steps as taken_steps
 from probekit.train.fit import Interrupted
-from tests.base.test_markup import OURS, Read
+from tests.base.test_shown import OURS, Read
 from tests.planted import LAYERS, MODEL, TASK, plant_all
 from tests.train import grouped
 from tests.train.grouped import same, splits_in

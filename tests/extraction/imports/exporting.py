@@ -7,7 +7,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from probekit.backbone.forward import quiet_transformers
 from probekit.backbone.model_files import keep_words_apart
-from probekit.extraction.imports import ImportOptions
+from probekit.extraction import ImportOptions
 from tests.extraction.corpus import WORDS
 
 

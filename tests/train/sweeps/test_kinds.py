@@ -112,8 +112,7 @@ def test_rows_that_there_are_not_are_refused(words, texts):
         fit(base(TASK, pooling="cls"), location=words)
     for options in ({"depth": 1}, {"layers": "0:"}):
         with pytest.raises(
-            OptionError,
-            match=r"'tokens' of .* holds layers 3\. Leave out",
+            OptionError, match=r"'tokens' of .* holds layers 3\. Use .*without --layers"
         ):
             fit(base(head="extra-layers", **options), location=texts)
 

@@ -220,7 +220,8 @@ def check_runs(
         BackboneError: it fails.
     """
     model, text, _ = small_copy(name, config, dtype)
-    model.to(device)  # type: ignore[arg-type]  # a wrapper hides the method's signature
+    with building(name, config):  # a device may not have the dtype
+        model.to(device)  # type: ignore[arg-type]  # a wrapper hides the method's signature
     mask = torch.ones_like(text)
     mask[:, -2:] = 0
     for given in (None, mask.to(device)):

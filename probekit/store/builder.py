@@ -281,8 +281,9 @@ class EntryBuilder:
     def _mark(
         self, unit: int, chunks: tuple[ChunkSum, ...], stats: Mapping[str, Any] | None
     ) -> None:
-        self.marks[unit] = UnitMark(unit, chunks, dict(stats or {}))
-        self.marks[unit].write(self._units_folder)
+        mark = UnitMark(unit, chunks, dict(stats or {}))
+        mark.write(self._units_folder)
+        self.marks[unit] = mark
 
     def check_whole(self) -> None:
         """Check that every unit is written.

@@ -5,7 +5,7 @@ import logging
 import pytest
 import torch
 
-from probekit.backbone import inspect_backbone, load_backbone, padding
+from probekit.backbone import inspect_backbone, load_backbone, model, padding
 from probekit.backbone.padding import prove_batching
 from probekit.data.batches import PADDED, Batching
 from probekit.errors import BackboneError
@@ -133,6 +133,19 @@ def test_a_family_that_cannot_run_is_refused_in_one_line(bert):
 def test_a_family_that_cannot_run_in_a_dtype_is_refused_in_one_line(inspected):
     with pytest.raises(BackboneError, match=r"cannot run on .* Give --compute-dtype float32"):
         load_backbone(inspected("fnet"), compute_dtype="bfloat16")
+
+
+def test_a_device_without_the_dtype_computes_in_another_one(bert, monkeypatch):
+    """As MPS has no bfloat16 on some systems: a move fails before anything runs."""
+
+    def move(module, *args, **kwargs):
+        raise TypeError("BFloat16 is not supported on MPS")
+
+    monkeypatch.setattr("probekit.backbone.loading.native_bfloat16", lambda device: True)
+    monkeypatch.setattr("probekit.backbone.structure.PreTrainedModel.to", move)
+    with pytest.raises(BackboneError, match=r"not supported on MPS.* --compute-dtype float32"):
+        model._products_in(bert, "bfloat16", CPU)
+    assert model._products_in(bert, "auto", CPU) == torch.float32
 
 
 def test_the_proof_is_made_once_and_leaves_chance_alone(bert, monkeypatch):

@@ -1,5 +1,6 @@
 """Range statistics against plain NumPy, the guard, and errors of the thread that writes."""
 
+import threading
 import time
 
 import numpy as np
@@ -50,6 +51,24 @@ def test_the_guard_names_layer_and_place():
     with pytest.raises(StateRangeError, match=r"layer 7 .* 3 NaN .*--compute-dtype float32") as nan:
         guard(1.0, 3, "bfloat16")
     assert nan.type is StateRangeError
+
+
+def test_put_waits_while_one_item_is_written():
+    release, written = threading.Event(), []
+
+    def write(item):
+        release.wait(10)
+        written.append(item)
+
+    with writer_thread(write) as put:
+        put(0)
+        blocked = threading.Thread(target=put, args=(1,))
+        blocked.start()
+        blocked.join(0.2)
+        assert blocked.is_alive(), "never are two in memory beside the one that is computed"
+        release.set()
+        blocked.join(10)
+    assert written == [0, 1]
 
 
 def test_an_error_reaches_the_caller_and_later_items_are_dropped():

@@ -18,6 +18,7 @@ from probekit.extraction import (
 )
 from probekit.extraction.compute import tokens_per_second
 from probekit.extraction.forecasting import DiskSpeed, measure_disk
+from probekit.store.layout import PARTIAL, beside
 from probekit.tasks import TextOptions
 from tests.extraction.conftest import make_small
 from tests.extraction.extracted import interrupted_after
@@ -157,6 +158,21 @@ def test_a_full_disk_is_told(place, caplog, monkeypatch):
     monkeypatch.setattr("probekit.store.files.shutil.disk_usage", lambda path: usage)
     assert forecast(session, splits)
     assert "has 1.0 kB free, and this extraction writes" in caplog.text
+
+
+def test_what_an_interrupted_extraction_wrote_is_not_needed_again(place, caplog, monkeypatch):
+    model, corpus, cache = place
+    options = ExtractOptions(compute_dtype="float32")
+    session, splits = opened(model, corpus, options, cache=cache / "stopped", splits=("train",))
+    there = {beside(session.address(splits[0]).folder, PARTIAL): 1000}
+    monkeypatch.setattr("probekit.extraction.drafting.disk_bytes", there.__getitem__)
+    needed = session.plan(splits[0]).nbytes - 1000
+    usage = shutil.disk_usage(cache.parent)
+    for free, warned in ((needed, False), (needed - 1, True)):
+        room = usage._replace(free=free)
+        monkeypatch.setattr("probekit.store.files.shutil.disk_usage", lambda path, room=room: room)
+        forecast(session, splits)
+        assert ("this extraction writes" in caplog.text) == warned
 
 
 def test_break_even():

@@ -117,8 +117,11 @@ def test_pairs_equal_the_model_run_by_hand(models, root, tmp_path, kind, length,
             for text, pair in entry.examples.texts
         ]
     assert_rows(pooled(entry), expected_rows(list(states_of(model, inputs))))
-    assert (entry.manifest.counts["truncated_examples"] > 0) == (length < 320)
-    assert (f"texts are cut at {length} subwords" in caplog.text) == (length < 320)
+    counts = entry.manifest.counts
+    cut = counts["truncated_examples"]
+    assert (cut > 0) == (length < 320) and counts["truncated_words"] == 0
+    said = f"train: {cut:,} of {counts['examples']:,} texts are cut at {length} subwords."
+    assert caplog.text.count(said) == (length < 320) and "words do not fit" not in caplog.text
     assert entry.examples.has("token_types") == (kind == "bert")
 
 

@@ -68,6 +68,10 @@ class StoreContract(ReadingContract, DamageContract, WritingContract):
                     with pytest.raises(StorageError, match=says) as caught:
                         synthetic.write(builder, [1])
                 assert str(builder.partial) in str(caught.value)
+            with monkeypatch.context() as patch, pytest.raises(StorageError):
+                patch.setattr("probekit.store.unfinished.write_whole", Mock(side_effect=refusal))
+                synthetic.write(builder, [1])
+            assert builder.marks.keys() == {0}, "a unit is done when its mark is on the disk"
         with self.open(path) as builder:
             assert builder.marks.keys() == {0}
             same(self.finish(builder))

@@ -1,5 +1,6 @@
 """Sequences of hidden states, one for each example: arrays in memory, or vLLM's files."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -10,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from probekit.base.fingerprint import digest, digest_file, digest_stream
@@ -28,6 +29,7 @@ _WHOLE = (
     *(torch.int8, torch.int16, torch.int32, torch.int64),
     *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
 )
+_NOT_OF_TORCH = "a dtype that torch does not have"
 
 
 class _Stored(NamedTuple):
@@ -58,7 +60,10 @@ class _Stored(NamedTuple):
                 return tensor
 
         shape = tuple(part.get_shape())
-        dtype = part[:0].dtype if shape else "a single number"
+        dtype: torch.dtype | str = _NOT_OF_TORCH if shape else "a single number"
+        if shape:
+            with suppress(AttributeError, RuntimeError, SafetensorError):  # such as four bits each
+                dtype = part[:0].dtype
         return cls(f"{path}: {name}", shape, dtype, read)
 
     @classmethod
@@ -81,7 +86,7 @@ class _Stored(NamedTuple):
             # a copy: what is mapped cannot be written, and torch knows one byte order alone
             return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
 
-        dtype: torch.dtype | str = "a dtype that torch does not have"
+        dtype: torch.dtype | str = _NOT_OF_TORCH
         with suppress(TypeError):
             dtype = torch.from_numpy(np.empty(0, array.dtype.newbyteorder("="))).dtype
         return cls(where, array.shape, dtype, read)
@@ -305,7 +310,7 @@ def request_files(path: Path) -> Sequences:
     """
     files = [path]
     if path.is_dir():
-        files = sorted(path.glob(f"*{_SUFFIX}"))
+        files = sorted(path.glob(f"*{_SUFFIX}"), key=_by_numbers)
         if not files:
             raise MissingFileError(f"{path}: no file of hidden states there; expected *{_SUFFIX}.")
     items = []
@@ -337,6 +342,12 @@ def _open_file(path: Path) -> dict[str, _Stored]:
         raise DataError(
             f"{path} cannot be read ({reason_of(error)}). It is damaged: write it again."
         ) from error
+
+
+def _by_numbers(file: Path) -> list[tuple[int, str]]:
+    """Order names as people do, hs_2 before hs_10: of requests made twice, the first one counts."""
+    pieces = re.split(r"(\d+)", file.name)
+    return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in pieces]
 
 
 def given_sequences(

@@ -271,14 +271,15 @@ class _TokenMatching:
         possible = [reading.ids for reading in readings] or [whole]
         expected = max(possible, key=lambda ids: _agreeing(ids, there))
         at, example = _agreeing(expected, there), self._split.examples[number].id
-        said = f"{name} does not have the tokens of example {example}:"
+        said, why = f"{name} does not have the tokens of example {example}:", ""
         if not sequences.ordered:
             count = f"none of {len(sequences):,} sequences has the tokens of example {example}."
             said = f"{sequences.where}: {count} The nearest, {name}, differs:"
+            why = ", or those of this example are missing"
         return DataError(
             f"{said} at position {at} the tokenizer of {self._inspection.info.name} gives "
             f"{self._shown(expected, at)}, but the file has {self._shown(there, at)}. The states "
-            "are of another text or tokenizer."
+            f"are of another text or tokenizer{why}."
         )
 
     def _check_padding(self, number: int, sequence: int) -> None:

@@ -116,8 +116,10 @@ class Stale:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes on the disk."""
-        return disk_bytes(self.path) if self.path.is_dir() else self.path.stat().st_size
+        """Bytes that it takes on the disk; none where another process has removed it."""
+        with suppress(FileNotFoundError):
+            return disk_bytes(self.path) if self.path.is_dir() else self.path.stat().st_size
+        return 0
 
     def remove(self) -> bool:
         """Remove it, unless somebody holds the entry's lock; say whether it is gone.

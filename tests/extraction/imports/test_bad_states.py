@@ -1,6 +1,7 @@
 """States that do not fit: every one is refused, with what was expected, and nothing is written."""
 
 import dataclasses
+import json
 import os
 import pickle
 
@@ -62,7 +63,8 @@ def test_sequences_that_are_missing_or_too_many(refuses, imported, found, tmp_pa
     refuses(DataError, r"3 sequences, but train has 4 examples", **arrays(found[:3]))
     twice = [*found, found[0]]
     refuses(DataError, r"5 sequences, but train has 4 examples", **arrays(twice))
-    refuses(DataError, "none of 3 sequences has", vllm_folder(tmp_path / "v", found[1:]))
+    message = r"none of 3 sequences has.*tokenizer, or those of this example are missing\."
+    refuses(DataError, message, vllm_folder(tmp_path / "v", found[1:]))
     again = (found[2][0], torch.randn_like(found[2][1]))
     message = "have the same tokens but different states: they are from two runs"
     refuses(DataError, message, vllm_folder(tmp_path / "x", [*found, again]))
@@ -70,8 +72,12 @@ def test_sequences_that_are_missing_or_too_many(refuses, imported, found, tmp_pa
     assert entry.manifest.part == "the first 2 examples"
     # of requests that were made twice one is taken; those of other texts are left alone
     other = (torch.tensor([5, 6, 7]), torch.zeros(3, 4, 32))
-    entry = imported(vllm_folder(tmp_path / "w", [*found, found[0], other]))
+    nearly = (found[2][0], found[2][1] * 1.0001)
+    made = [*found, *[other] * 5, found[1], nearly]  # of which the last is request 10
+    entry = imported(vllm_folder(tmp_path / "w", made, "cmpl-{number}-0.safetensors"))
     assert entry.manifest.counts["examples"] == 4
+    row = entry.arrays["words"].read([int(entry.examples.starts("words")[2])])
+    assert torch.equal(row[0], found[2][1][1]), "request 2 comes before request 10"
 
 
 @pytest.mark.parametrize(
@@ -156,6 +162,15 @@ def test_files_that_are_damaged_empty_or_not_there(refuses, found, tmp_path):
     refuses(DataError, "no tensor 'hidden_states'.*number, other", tmp_path / "names.safetensors")
     save_file({"hidden_states": torch.zeros(3, 4, 32)}, tmp_path / "rows.safetensors")
     refuses(DataError, "no tensor 'token_ids', which vLLM", tmp_path / "rows.safetensors")
+    half = {"dtype": "F4", "shape": [8], "data_offsets": [0, 4]}  # numbers of four bits each
+    for name, message in (
+        ("hidden_states", "a dtype that torch does not have"),
+        ("x", "no tensor"),
+    ):
+        header = json.dumps({name: half}).encode()
+        content = len(header).to_bytes(8, "little") + header + bytes(4)
+        (tmp_path / "half.safetensors").write_bytes(content)
+        refuses(DataError, message, tmp_path / "half.safetensors")
     first = {"layers_first": True}
     refuses(OptionError, "vLLM's files have rows first", tmp_path / "v", first)
 

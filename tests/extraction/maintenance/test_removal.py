@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from probekit.base.fingerprint import canonical_json, digest
 from probekit.errors import EntryNotFoundError, OptionError
 from probekit.extraction.maintenance import Removable
+from probekit.extraction.maintenance.removal import Stale
 from probekit.store.layout import proven_key
 from tests.cli.console import run
 from tests.planted_texts import plant_texts
@@ -92,6 +93,10 @@ def hostile(root: Path) -> list[Path]:
         root / "cache", entry.parent, entry.parent.parent, entry / "features.zarr",
         entry / "manifest.json", home, home / ".ssh", root / "not-there-0123abcd",
     ]  # fmt: skip
+
+
+def test_what_goes_while_it_is_listed_takes_no_room(tmp_path):
+    assert Stale(tmp_path / "gone.lock", tmp_path / "gone", "a lock that is not held").nbytes == 0
 
 
 def test_hostile_folders_stay(tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from probekit.base.machine import STOP
 from probekit.base.plugins import take_over
-from probekit.errors import OptionError
 
 Report = Callable[[int | str], None]
 """Called by a job with the number of steps that it has just done, or with words: what it is at."""
@@ -39,16 +38,6 @@ class Engine(Protocol):
             workers: how many jobs run at once.
             report: receives what the jobs report.
         """
-
-
-def check_workers(workers: int) -> None:
-    """Refuse to run on no worker.
-
-    Raises:
-        OptionError: there is less than one.
-    """
-    if workers < 1:
-        raise OptionError(f"--workers must be at least 1; found {workers}.")
 
 
 _at_work = False

@@ -215,8 +215,8 @@ class Descent(Group):
 
 
 def as_typed(name: str) -> str:
-    """Return an option as users state it: on the command line, or in the file of a protocol."""
-    return name if name in PROTOCOL_DEFAULTS else flag(name)
+    """Return an option as users state it: on the command line, else in Python or in a protocol."""
+    return name if name in PROTOCOL_DEFAULTS or name == "depth" else flag(name)
 
 
 def check_whole(name: str, value: object, *, least: int) -> None:

@@ -202,3 +202,14 @@ def test_weights_that_are_no_heads_are_not_replaced(tmp_path):
         OptionError, match=r"its model\.safetensors does not belong to a saved head"
     ):
         check(tmp_path)
+
+
+def test_a_config_that_cannot_be_read_is_not_replaced(tmp_path):
+    save_file(
+        {"head.weight": torch.zeros(1)}, tmp_path / "model.safetensors", {"made_by": "probekit"}
+    )
+    (tmp_path / "config.json").mkdir()
+    with pytest.raises(IsADirectoryError):
+        check_replaceable(tmp_path, key="k", task=TASK, label="ner", head="p32")
+    with pytest.raises(MissingFileError, match="no saved head here"):
+        TrainedHead.from_pretrained(tmp_path.parent)

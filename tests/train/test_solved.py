@@ -225,6 +225,17 @@ def test_classes_that_were_not_drawn_are_never_predicted_and_cost_what_unseen_on
         assert all(torch.isfinite(value).all() for value in result.state.values())
 
 
+@pytest.mark.parametrize("select", ["dev", "cv:2"])
+def test_two_classes_of_several_are_chosen_by_their_own_numbers(splits, select):
+    view = splits.view("train", valid_only=True)
+    two = replace(view, targets=np.where(view.targets == 4, 4, 1))
+    options = {"metric": "matthews", "predictions": True}
+    (result,) = fit(splits, spec(select=select), train=two, **options)
+    best = max(result.diagnosis["strength_scores"])
+    assert set(result.predictions["dev"]) == {1, 4}
+    assert best == result.eval_score if select == "dev" else best > 0.5
+
+
 def test_what_cannot_be_solved_or_chosen(splits):
     view = splits.view("train", valid_only=True)
     one = replace(view, targets=np.zeros_like(view.targets))

@@ -146,11 +146,10 @@ class Softmax(Loss):
         return torch.diag_embed(mean) - (weighted @ p.transpose(1, 2)).double()
 
 
-class Sigmoids(Loss):
+class Logistic(Loss):
     """Cross entropy of K labels that a row may have together, summed over them."""
 
     apart = True
-    strictness = 1000.0  # of a rare label, whose loss is a small part of the sum, as well
 
     def __init__(self, targets: Int8[Tensor, "n labels"] | Int64[Tensor, "n labels"]) -> None:
         """Keep the sign of each label in each row."""
@@ -175,15 +174,19 @@ class Sigmoids(Loss):
             value, wrong.mul_(signs).mul_(-weights), torch.zeros_like(extra), curvature
         )
 
+
+class Sigmoids(Logistic):
+    """The loss of labels, each of which a row has or not."""
+
+    strictness = 1000.0  # of a rare label, whose loss is a small part of the sum, as well
+
     def predict(self, logits: Logits, extra: Extra, offsets: Bounds) -> Predicted:
         """Return the logits of each row."""
         return logits.transpose(1, 2)
 
 
-class Binary(Sigmoids):
+class Binary(Logistic):
     """Cross entropy of two classes by one logit, that of the second against the first."""
-
-    strictness = 1.0
 
     def __init__(self, targets: Int64[Tensor, " n"]) -> None:
         """Keep the sign of each row."""

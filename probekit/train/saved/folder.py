@@ -372,7 +372,7 @@ def read_saved(folder: Path) -> tuple[SavedHead, dict[str, Tensor]]:
 
 def saved_below(folder: Path) -> list[Path]:
     """Return the folders in a folder that hold a saved head, sorted by name."""
-    return [path.parent for path in matching(folder, f"*/{CONFIG}") if _is_saved(_json_of(path))]
+    return [path.parent for path in matching(folder, f"*/{CONFIG}") if _holds_saved(path)]
 
 
 def damaged(folder: Path, reason: str) -> str:
@@ -419,6 +419,13 @@ def _none_here(folder: Path, reason: str) -> str:
 
 def _json_of(path: Path) -> Any:
     """Return what a file holds; None where none is there, or it is not JSON."""
-    with suppress(OSError, ValueError):
+    with suppress(FileNotFoundError, ValueError):
         return parse_json(path.read_text("utf-8"))
     return None
+
+
+def _holds_saved(path: Path) -> bool:
+    """Say whether a file can be read, and is the config.json of a saved head."""
+    with suppress(OSError):
+        return _is_saved(_json_of(path))
+    return False

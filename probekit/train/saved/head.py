@@ -1,7 +1,7 @@
 """A trained head with its decoder and normalisation, ready to predict, and what it is given.
 
-That are sentences in words, running texts, or pairs of texts: as values, as lines of running text,
-or in a table that ``extract`` reads too.
+It is given sentences in words, running texts, or pairs of texts: as values, as lines of running
+text, or in a table that ``extract`` reads too.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A decoder alone: solved along the path of strengths, one of which is chosen."""
+"""A decoder alone: solved along the path of strengths, or as the runner of sae-probes does."""
 
 import warnings
 from abc import abstractmethod

@@ -43,7 +43,7 @@ from tests.train.sweeps.samples import spec
         ({"weight_decay": 0.1, "optimizer": "adam"}, "weight_decay: the optimizer adam has none"),
         ({"warmup": 1}, "warmup must be a number from 0 to below 1; found 1"),
         ({"warmup": 0.1, "fit": "lbfgs"}, "--fit lbfgs solves .* takes no warmup"),
-        ({"depth": -1}, "--depth must be"),
+        ({"depth": -1}, "^depth must be"),
         ({"normalize": "l2"}, "normaliz"),
         ({"pooling": "max"}, "unknown --pooling 'max'"),
         ({"head": "concatt"}, "Did you mean 'concat'"),

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -119,7 +119,7 @@ def _rows(
 
 def _shown(value: Any) -> Any:
     """Return an attribute of a plug-in as a table shows it."""
-    if isinstance(value, frozenset):  # of kinds of labels
+    if isinstance(value, Set):  # of kinds of labels
         return [kind for kind in KINDS if kind in value]
     if isinstance(value, Mapping):  # groups of parameters, with their default rates
         return [f"{name}={'lr' if rate is None else rate}" for name, rate in value.items()]

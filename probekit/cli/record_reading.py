@@ -330,12 +330,13 @@ class Probes:
     def records(self, runs: Sequence[Path]) -> "Sequence[Record]":
         """Return the records of the probes; an unknown split is refused first."""
         from probekit.results.summaries.scored import SCORE_OF
+        from probekit.results.summaries.select import condition_names
 
         if self.split is not None:
             choose("split", self.split, SCORE_OF)
         where = self.where or []
-        named = any(condition.startswith("head=") for condition in where)
-        return read_records(runs, [*([] if named else ["head=last"]), *where])
+        usual = [] if "head" in condition_names(where) else ["head=last"]
+        return read_records(runs, [*usual, *where])
 
 
 @spread

@@ -240,15 +240,15 @@ def export(
     Direction and bias, applied to raw hidden states, give the probe's logits: its normalisation is
     folded in.
     """
-    from probekit.base.registry import choose
     from probekit.train.saved.directions import MARKS, about, write_directions
     from probekit.train.saved.directions import export as directions_of
 
     form = "npz" if output is None else output.suffix.removeprefix(".")
-    mark = choose("format of -o", form, MARKS)
+    if form not in MARKS:
+        raise OptionError(f"-o {output}: choose a name that ends in .npz or .safetensors.")
     directions = directions_of(head)
     usual = head.resolve().with_name(f"{head.resolve().name}.{form}")
-    path = output or checked_default(usual, mark)
+    path = output or checked_default(usual, MARKS[form])
     path = write_directions(directions, form, path)
     row = {"path": str(path), "layers": list(directions.layers)} | about(directions)
     if json:

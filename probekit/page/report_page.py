@@ -293,7 +293,7 @@ def _write(path: Path, page: bytes) -> Path:
             fresh.write_bytes(page)
     except OSError as error:
         raise StorageError(
-            f"{path}: cannot write the page ({error.strerror}); choose another file with -o."
+            f"{path}: cannot write the page ({error.strerror}); choose another file."
         ) from error
     return path
 

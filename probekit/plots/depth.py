@@ -1,5 +1,7 @@
 """Score against depth: what a head reads out when it sees only the first layers (P-32, Fig. 4).
 
+`plot_points` draws it as heatmaps, with a row per head or point, such as each attention head.
+
 What curves are held against, where the records hold it: guesses, and the same on random weights.
 
 A guess is a baseline without features (the majority, a lexicon that memorised train), which is a

@@ -239,9 +239,8 @@ def print_values(axes: Axes, grid: Grid, mesh: QuadMesh, decimals: int) -> None:
         return
     font = _FONT * float(rcParams["font.size"])
     length = style.size_of(axes) * 72 / font / grid.values.shape[1] * 1.6  # characters in a cell
-    height = (
-        style.size_of(axes, "height") / grid.height
-    )  # less than 1 in low axes of the caller's own
+    # less than 1 in low axes of the caller's own
+    height = style.size_of(axes, "height") / grid.height
     texts = _texts(grid.values, f"{{:z.{decimals}f}}")
     if grid.halves is not None:
         halves = _texts(grid.halves, f"±{{:.{decimals}f}}")

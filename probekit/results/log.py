@@ -321,10 +321,10 @@ def _read_file(path: Path) -> list[Record]:
             data = _parsed(line)
             if data.get("resample") is None:  # a probe that an earlier version fitted to resamples
                 records.append(_beside(Record.from_known(data), path))
+                unknown |= data.keys() - FIELDS - {CHECKSUM}
         except RecordError as error:
             raise RecordError(f"{path}, line {number}: {error}") from None
         without += CHECKSUM not in data
-        unknown |= data.keys() - FIELDS - {CHECKSUM}
     if without:
         logger.info("%s: %d records without a checksum, of an earlier version", path, without)
     if unknown:

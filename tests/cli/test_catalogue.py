@@ -46,6 +46,12 @@ def test_heads_decoders_and_protocols_as_json():
     assert pooler["options"] == ["dropout=0.1"]
 
 
+def test_kinds_of_a_decoder_in_any_set(monkeypatch):
+    monkeypatch.setattr(DECODERS["pooler"], "kinds", {"pair", "sentence"})
+    (pooler,) = (row for row in done("heads", "--json").rows if row.get("decoder") == "pooler")
+    assert pooler["for"] == ["sentence", "pair"]
+
+
 @pytest.mark.parametrize("registry", ["head", "token-head", "decoder", "method"])
 def test_the_options_that_are_listed_can_be_typed(registry):
     rows = [row for row in done("heads", "--json").rows if registry in row]

@@ -128,6 +128,7 @@ def test_an_exported_probe_is_read_as_written(here):
     assert labels.tolist() == head.predict(torch.from_numpy(space["states"]).float())
     shown = done("export", "ner", "-o", "x/y.safetensors")
     assert shown.out == "x/y.safetensors\n"
+    assert "-o x/y: choose a name that ends in .npz or" in refused("export", "ner", "-o", "x/y")
     assert refused("export", "cache").startswith("cache: no saved head here")
 
 

@@ -43,6 +43,14 @@ def test_json_is_one_object_per_head(runs):
     assert [one["depth"] for one in row["by_depth"]["earlier"]] == [0, 1, 2]
 
 
+def test_another_head_is_one_of_several_conditions(cache, runs, tmp_path):
+    file = shutil.copytree(runs.parent, tmp_path / "two") / runs.name
+    done("depth", *RUN, "--cache", cache, "--out", file, "--head", "mean")
+    for where, name in (("shots=all", "last"), ("shots=all,head=mean", "mean")):
+        (row,) = done("overthinking", file, "--where", where, "--json").rows
+        assert row["name"] == name
+
+
 def test_exit_saves_the_planted_layer(runs):
     outcome = done("exit", runs)
     rules = [line.split("  ")[0] for line in outcome.out.splitlines()[4:-2]]

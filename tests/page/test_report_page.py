@@ -242,6 +242,8 @@ def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(StorageError, match="No space left on device"):
         write_report([make_record()], tmp_path / "report.html", QUICK)
+    with pytest.raises(StorageError, match=r"No space left on device\); choose another file\.$"):
+        report_page.write_token_page(tmp_path / "texts.html", "texts", [])  # of --page
 
 
 def test_options_are_checked():

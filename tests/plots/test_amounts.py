@@ -108,3 +108,12 @@ def test_one_amount_is_no_curve():
         plot_fewshot([make_record(shots=8), make_record()])
     with pytest.raises(RecordError, match=r"--fraction 0\.01,0\.1,1"):
         plot_fraction([make_record(fraction=0.5), make_record("last")])
+
+
+def test_points_of_neighbouring_amounts_do_not_mix():
+    records = [r for k in (8, 10) for r in sample_records(("last", "p32"), shots=k, seeds=2)]
+    axes = plot_fewshot(records).axes[0]
+    at_8, at_10 = np.transpose(
+        [line.get_xdata() for line in axes.lines if line.get_linewidth() > 1]
+    )
+    assert max(at_8) < 9 < min(at_10)

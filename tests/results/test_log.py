@@ -50,12 +50,14 @@ def test_claims_are_of_the_file_whatever_it_is_called(tmp_path, monkeypatch):
         assert not theirs.take(["a" * 64])
 
 
-def test_probes_that_an_earlier_version_fitted_to_resamples_are_passed_over(tmp_path):
+def test_probes_that_an_earlier_version_fitted_to_resamples_are_passed_over(tmp_path, caplog):
+    caplog.set_level("INFO", "probekit")
     first, second = _records(2)
     path = tmp_path / "task.jsonl"
     refit = second.to_json() | {"resample": 3}
     path.write_text("\n".join(map(json.dumps, (first.to_json(), refit))) + "\n")
     assert load_records(path) == [first]
+    assert "ignored unknown" not in caplog.text
 
 
 def test_every_torn_tail_is_ignored_and_cut_off(tmp_path, caplog):

@@ -94,12 +94,13 @@ def test_treebanks_of_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("ewt", "en_ewt"), ("EWT", "en_ewt"), ("en_ewtt", "en_ewt")],
-)
+    [
+        ("ewt", "ud/en_ewt"), ("EWT", "ud/en_ewt"), ("gsd", "ud/de_gsd or ud/fr_gsd"),
+        ("en", "ud/en_ewt or ud/en_gum"), ("en_ewtt", "ud/en_ewt.*"), ("English-EWT", "ud/en_ewt"),
+    ],
+)  # fmt: skip
 def test_a_name_that_is_nearly_right(tmp_path: Path, name: str, near: str) -> None:
-    message = (
-        rf"no treebank '{name}' in .*Did you mean '{near}'\? `probekit tasks ud --data .*the 4"
-    )
+    message = rf"no treebank '{name}' in .*Did you mean {near}\? `probekit tasks ud --data .*the 4"
     with pytest.raises(UnknownNameError, match=message):
         get_task(f"ud/{name}").read("train", folder_of(tmp_path))
 
@@ -118,7 +119,7 @@ def test_treebanks_of_the_hub(serve, tmp_path) -> None:
     repos = {"datasets/universal-dependencies/universal_dependencies": tmp_path / "ud"}
     with serve(repos):
         assert variants_of("ud") == [f"ud/{name}" for name in TREEBANKS]
-        with pytest.raises(UnknownNameError, match=r"on the Hub\. Did you mean 'en_ewt'\?"):
+        with pytest.raises(UnknownNameError, match=r"on the Hub\. Did you mean ud/en_ewt\?"):
             get_task("ud/ewt").read("train", None)
 
 

@@ -114,7 +114,7 @@ def compare(
     """
     a, b = under_one_name(a, b)
     if len(a.seeds) + len(b.seeds) > 2:
-        named = {a.text: a.records, b.text: b.records}
+        named = [(run.text, run.records) for run in (a, b)]
         check_same_seeds(named, "seeds are compared in pairs")
     split = split or reported_split([*a.records, *b.records])
     bootstrap = Bootstrap(samples=samples, seed=seed)

@@ -138,7 +138,7 @@ def _check_depths(name: str, by_depth: Mapping[int, RecordedRun]) -> None:
             f"{name}: the last depth, {blocks}, is missing (the deepest probe is of {last}); "
             f"{_AGAIN}, and with --layers that hold it."
         )
-    named = {run.text: run.records for run in by_depth.values()}
+    named = [(run.text, run.records) for run in by_depth.values()]
     check_same_seeds(named, f"every depth needs the same; {_AGAIN}")
 
 

@@ -35,7 +35,7 @@ Exits = Int64[np.ndarray, " sentences"]
 Thresholds = Float64[np.ndarray, " levels"]
 
 LEVELS = 41
-"""Thresholds of a signal that has any value: its quantiles 0, 1/40, ..., 1; the last is never."""
+"""Thresholds of a signal that has any value: its quantiles 0, 1/40, ..., 1, besides never."""
 
 TOLERANCE = 0.01
 """Loss of score that is allowed where thresholds are chosen: one point of a percentage."""

@@ -214,26 +214,26 @@ def check_seeds(records: Sequence[Record], what: str) -> None:
     )
 
 
-def check_same_seeds(settings: Mapping[str, Sequence[Record]], why: str) -> None:
+def check_same_seeds(settings: Iterable[tuple[str, Sequence[Record]]], why: str) -> None:
     """Refuse settings of which one has other seeds than the first.
 
     Args:
-        settings: the records of each, by its name.
+        settings: the name of each, which others may have too, and its records.
         why: they need the same, for the message.
 
     Raises:
         RecordError: names the two, and says what to do.
     """
-    texts = {
-        name: ", ".join(map(str, sorted(record.seed for record in records)))
-        for name, records in settings.items()
-    }
-    first, expected = next(iter(texts.items()))
-    if others := [name for name, seeds in texts.items() if seeds != expected]:
-        raise RecordError(
-            f"{first} has seeds {expected}, {others[0]} has {texts[others[0]]}: {why}. Train the "
-            "missing ones, or choose with --where seed=0."
-        )
+    (first, expected), *others = (
+        (name, ", ".join(map(str, sorted(record.seed for record in records))))
+        for name, records in settings
+    )
+    for name, seeds in others:
+        if seeds != expected:
+            raise RecordError(
+                f"{first} has seeds {expected}, {name} has {seeds}: {why}. Train the missing ones, "
+                "or choose with --where seed=0."
+            )
 
 
 RANDOM = "random weights"

@@ -210,7 +210,7 @@ def best_options(records: Sequence[Record], on: str = "dev") -> BestOptions:
     for group in grouping.grouped(records, compared).values():
         settings = grouping.grouped(group, tuple(wording.OPTIONS))
         names = grouping.names_by_key(group)
-        named = {names[members[0].key]: members for members in settings.values()}
+        named = [(names[members[0].key], members) for members in settings.values()]
         grouping.check_same_seeds(named, "--best-on dev compares means over the same seeds")
         means = {
             key: interval(r.eval_score for r in members).mean for key, members in settings.items()

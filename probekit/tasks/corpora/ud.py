@@ -1,11 +1,12 @@
 """Universal Dependencies: parts of speech of one treebank."""
 
+import difflib
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from probekit.base.kinds import SPLITS
-from probekit.base.registry import nearest
 from probekit.errors import HubError, MissingFileError, UnknownNameError
 from probekit.tasks.corpora.published import Published
 from probekit.tasks.formats.word_columns import parse_conllu
@@ -18,6 +19,7 @@ REPO = "universal-dependencies/universal_dependencies"
 # The published label names, in the Hub's order.
 _UPOS = "NOUN PUNCT ADP NUM SYM SCONJ ADJ PART DET CCONJ PROPN PRON X _ ADV INTJ VERB AUX"
 UPOS = tuple(_UPOS.split(" "))
+_MOST = 5
 
 
 class Treebank(Published):
@@ -42,9 +44,10 @@ class Treebank(Published):
                 raise
             where = "on the Hub" if data is None else f"in {data}"
             listed = "`probekit tasks ud" + ("" if data is None else f" --data {data}") + "`"
+            near = [f"ud/{other}" for other in _near(name, known)]
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise UnknownNameError(
-                f"no treebank {name!r} {where}.{nearest(name.lower(), known)} {listed} lists the "
-                f"{len(known)} there."
+                f"no treebank {name!r} {where}.{hint} {listed} lists the {len(known)} there."
             ) from error
 
 
@@ -63,6 +66,13 @@ def treebanks(data: Path | None) -> list[str]:
     if not names:
         raise MissingFileError(f"{data}: no file is named like a treebank (NAME-ud-dev.conllu).")
     return names
+
+
+def _near(name: str, known: Sequence[str]) -> list[str]:
+    """Return the treebanks whose language or own name this is ("ewt"), else those like it."""
+    parts = [treebank for treebank in known if name.lower() in treebank.lower().split("_")]
+    near = difflib.get_close_matches(name.lower(), known, n=_MOST, cutoff=0.5)
+    return parts[:_MOST] or near
 
 
 def ud(treebank: str) -> Task:

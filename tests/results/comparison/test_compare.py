@@ -166,6 +166,9 @@ def test_a_metric_that_scores_something_else(file):
 def test_one_seed_against_three(file):
     with pytest.raises(RecordError, match=r"has seeds 0, .* has 0, 1, 2: .*--where seed=0"):
         compare(*runs(file, "head=p32#seed=0", "head=last"))
+    conditions = (["head=p32", "seed=0"], ["head=last"])  # of one file, so both are called alike
+    with pytest.raises(RecordError, match=r"has seeds 0, .* has 0, 1, 2: .*--where seed=0"):
+        compare(*(choose_run(str(file), where) for where in conditions))
     found = compare(*runs(file, "head=p32#seed=0", "head=p32#seed=1"), samples=100)
     assert (found.n_seeds, found.a, found.b) == (1, "p32, seed 0", "p32, seed 1")
 

@@ -26,7 +26,7 @@ from probekit.train.sweeps.specs import TrainSpec, product
 from tests import tiny
 from tests.cluster.conftest import another_node, eventually
 from tests.cluster.watched import UNIT_BYTES, few_rows, read_notes, watched
-from tests.engines.test_local import fail, finish_one_and_wait
+from tests.engines.test_local import finish_one_and_wait
 from tests.extraction.corpus import write_corpus
 from tests.extraction.test_kill import without_time
 from tests.planted import MODEL, TASK, plant_all
@@ -186,6 +186,12 @@ def test_results_news_messages_and_plug_ins(cluster, caplog, monkeypatch):
     assert found == {0: (6, 1, True), 1: (8, 1, True), 2: (10, 1, True)}
     assert sorted(steps) == [3, 4, 5]
     assert sorted(caplog.messages) == ["seen from 3", "seen from 4", "seen from 5"]
+
+
+def fail(report):
+    """Fail without a result."""
+    yield from ()
+    raise ValueError("no such row")
 
 
 def test_an_error_in_a_job_is_raised_here(cluster):

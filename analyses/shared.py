@@ -5,8 +5,9 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Literal
+
+import numpy as np
 
 from probekit import Location, Record, TrainSpec, open_features, product, sweep
 from probekit.metrics import scale_of
@@ -158,14 +159,12 @@ def at_best_rates(
     plan = []
     seeds = [*seeds]
     for setting in settings:
-        scores = {}
-        for choice in choices(setting):
-            trials = run(product(choice, {"seed": range(FIRST_SEED, FIRST_SEED + n_trials)}))
-            # of a trial that diverged: no score
-            scored = [-math.inf if one is None else one for one in map(selected_score, trials)]
-            scores[choice] = fmean(scored)
-        best = max(scores, key=scores.__getitem__)
-        plan += product(best, {"seed": seeds})
+        rates = [*choices(setting)]
+        trials = run([replace(at, seed=FIRST_SEED + n) for at in rates for n in range(n_trials)])
+        # a trial that diverged has no score
+        scores = [-math.inf if one is None else one for one in map(selected_score, trials)]
+        means = np.reshape(scores, (len(rates), n_trials)).mean(1)
+        plan += product(rates[means.argmax()], {"seed": seeds})
     return run(plan)
 
 

@@ -12,13 +12,12 @@ is measured in the same rounds. NeuroX pins old packages and runs without them:
 import argparse
 import contextlib
 import os
-import sys
 from pathlib import Path
 
 from machine import matrix_product
 from measure import Claim, alternate, at_least, report, timed
 from sessions import conll_session, needed_operations
-from subjects import MPNET, model_path, parser, work_folder
+from subjects import MPNET, model_path, parser, require, work_folder
 
 SENTENCES = 300
 AIM = 8.0
@@ -33,10 +32,9 @@ def main() -> None:
 
 def measure(args: argparse.Namespace, folder: Path) -> Claim:
     """Return the claim."""
-    try:
-        from neurox.data.extraction import transformers_extractor as neurox
-    except ModuleNotFoundError as error:
-        sys.exit(f"{error}: pip install --no-deps NeuroX==1.0.9")
+    require(__file__, ["NeuroX"])
+    from neurox.data.extraction import transformers_extractor as neurox
+
     path = model_path(args, MPNET)
     session, split = conll_session(args, MPNET, "dev", limit=SENTENCES, cache=folder)
     corpus = folder / "corpus.txt"

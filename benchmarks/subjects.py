@@ -4,8 +4,9 @@ import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 MINILM, MPNET = "minilm-l6", "mpnet-base"
@@ -89,6 +90,15 @@ def _fitting_blocks(folder: Path, device: str) -> int:
     if device == "cuda":
         room = min(room, torch.cuda.mem_get_info()[0])
     return max(1, min(32, room // 4 // _BLOCK_BYTES))
+
+
+def require(program: str, packages: Iterable[str]) -> None:
+    """Exit if a package is missing; the top of a program says how to install those it needs."""
+    for package in packages:
+        try:
+            version(package)
+        except PackageNotFoundError:
+            sys.exit(f"{package} is not installed: see the top of {Path(program).name}.")
 
 
 def data_path(args: argparse.Namespace, name: str) -> Path:

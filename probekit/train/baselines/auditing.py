@@ -185,8 +185,8 @@ def audit(
     notes, rules = [], dict[str, TokenChoice]()
     if shown == "dev" and any(record.select == "dev" for record in run.records):
         notes.append("dev chose the probe's strength or checkpoint too, which favours the probe")
+    view = scored_views(runs[0].spec, splits).get(shown) if without else None
     for name in without:
-        view = scored_views(runs[0].spec, splits).get(shown)
         rules[name], note = _removed(name, plan, view, shown)
         notes.append(note)
     by_name: dict[str, list[Record]] = defaultdict(list)

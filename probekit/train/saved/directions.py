@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -206,10 +207,8 @@ def _by_layer(path: Path, probes: Sequence[Directions]) -> Directions:
             )
     ordered = sorted(probes, key=lambda probe: probe.layers)
     layers = tuple(probe.layers[0] for probe in ordered)
-    alike = ("task", "label", "classes", "array", "attention_head")
-    kinds = {
-        str([p.saved.model.get("identity"), *(about(p)[name] for name in alike)]) for p in ordered
-    }
+    alike = itemgetter("task", "label", "classes", "array", "attention_head")
+    kinds = {str([p.saved.model.get("identity"), *alike(about(p))]) for p in ordered}
     if len(set(layers)) < len(layers) or len(kinds) > 1:
         raise OptionError(
             f"{path}: its heads must be of one model, task and label column, and read a different "

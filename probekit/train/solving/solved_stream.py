@@ -163,16 +163,16 @@ class SolvedStream:
         """
         spec = member.spec
         mixes = _mixes(member)
-        path_fit: type[SolvedFit] | None = FITTERS[spec.fitter].path_fit(trains_head=mixes)
-        linear = SaeProbesFit if spec.fitter == "sae-probes" else LinearFit
-        build: Callable[..., SolvedFit] = path_fit or linear
-        if mixes and path_fit is None:
+        build: Callable[..., SolvedFit] | None = FITTERS[spec.fitter].path_fit(trains_head=mixes)
+        if build is None and mixes:
             several = spec.layers if len(spec.layers) > 1 else ()
             build = partial(
                 MixtureFit,
                 average=self._contained(spec, Mean(), spec.layers, contained),
                 alone=[self._contained(spec, Last(), (n,), contained) for n in several],
             )
+        elif build is None:
+            build = SaeProbesFit if spec.fitter == "sae-probes" else LinearFit
         return build(
             member,
             sources=self._open(spec.layers, spec.head.reads),

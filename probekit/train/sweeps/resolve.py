@@ -316,7 +316,7 @@ def _check_draw(spec: TrainSpec, filled: TrainSpec, probed: Probed) -> TrainSpec
     splits, drawn, select = probed.splits, probed.drawn, filled.selection
     if not solves(filled.fit):
         return filled
-    units = count_units(splits, "train", drawn)
+    units = count_units(splits, drawn)
     grouped = filled.group is not None or filled.drop_duplicates
     if select is not None and grouped:
         least = replace(select, folds=2) if select.folds and spec.select is None else select

@@ -119,13 +119,13 @@ def part(
     return pool[kept], pool[held]
 
 
-def count_units(splits: Splits, split: str, examples: Int64[np.ndarray, " examples"]) -> int:
-    """Return how many units some examples of a split are, of which parts are made.
+def count_units(splits: Splits, drawn: Int64[np.ndarray, " drawn"]) -> int:
+    """Return how many units some train sentences are, of which parts are made.
 
-    These are groups where there are any, else the examples.
+    These are groups where there are any, else the sentences.
     """
-    groups = splits.example_groups(split)
-    return len(examples) if groups is None else len(np.unique(groups[examples]))
+    groups = splits.example_groups("train")
+    return len(drawn) if groups is None else len(np.unique(groups[drawn]))
 
 
 def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:

@@ -57,10 +57,11 @@ def geometry(
     """
     from probekit.features import Location
     from probekit.measures import measuring
-    from probekit.plots.style import check_format, save_figure
     from probekit.results.layer_geometry import change_table, geometry_table
 
     if output is not None:
+        from probekit.plots.style import check_format
+
         check_format(output)
     asked = {**asdict(measured), "rows": measured.rows or None, "location": Location(cache=cache)}
     found: Any
@@ -75,6 +76,7 @@ def geometry(
         show(table.caption, err=True)
     if output is not None:
         from probekit.plots.geometry_panels import plot_change, plot_geometry
+        from probekit.plots.style import save_figure
 
         save_figure((plot_geometry if against is None else plot_change)(found), output)
         show(str(output), err=True)

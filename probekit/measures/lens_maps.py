@@ -37,7 +37,7 @@ DAMAGE = (
     pickle.UnpicklingError, SafetensorError, KeyError, ValueError, TypeError, AttributeError,
     RuntimeError, EOFError, IsADirectoryError,
 )  # fmt: skip
-"""What reading a file that is no lens raises."""
+"""What safetensors and torch raise of a file that they cannot read."""
 
 Translator = tuple[Float[Tensor, "dim dim"], Float[Tensor, " dim"]]
 
@@ -134,11 +134,7 @@ class Lens:
         if path.is_dir():
             path /= JACOBIANS if (path / JACOBIANS).exists() else PARAMETERS
         try:
-            state = (
-                load_file(path)
-                if path.suffix == ".safetensors"
-                else torch.load(path, map_location="cpu", weights_only=True)
-            )
+            state = _by_name(_read(path))
             tuned = any(str(name).endswith(".bias") for name in state)
             lens = _tuned(state) if tuned else cls.of_jacobians(LOGIT, _jacobians(state))
         except (FileNotFoundError, NotADirectoryError):
@@ -146,7 +142,7 @@ class Lens:
                 f"--lens {place}: there is no {path}. Give logit, tuned, jacobian, or the folder "
                 "or file of a lens."
             ) from None
-        except DAMAGE as error:
+        except ValueError as error:
             raise OptionError(f"--lens {place}: {path} is no lens ({error}).") from None
         shapes = {(*weight.shape, *bias.shape) for weight, bias in lens.translators.values()}
         missing = set(range(n_blocks)) - set(lens.translators) if tuned else set()
@@ -164,13 +160,41 @@ class Lens:
         return cls(str(place), lens.translators, lens.partial)
 
 
-def _tuned(state: Mapping[str, Tensor]) -> Lens:
+def _read(path: Path) -> object:
+    """Return what a file holds.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except DAMAGE as error:
+        raise ValueError(error) from None
+
+
+def _by_name(content: object) -> Mapping[Any, Any]:
+    if not isinstance(content, Mapping):
+        raise ValueError(f"expected tensors by name, found {type(content).__name__}")
+    return content
+
+
+def _tensor(content: object) -> Tensor:
+    if not isinstance(content, Tensor) or content.layout is not torch.strided:
+        raise ValueError(f"expected a dense tensor, found {type(content).__name__}")
+    return content
+
+
+def _tuned(state: Mapping[Any, Any]) -> Lens:
+    if not all(isinstance(name, str) for name in state):
+        raise ValueError("expected names that are text")
     layers = [name.removesuffix(".weight") for name in state if name.endswith(".weight")]
-    return Lens(
-        translators={
-            int(n): (state[f"{n}.weight"].float(), state[f"{n}.bias"].float()) for n in layers
-        }
-    )
+    translators = {}
+    for layer in layers:
+        weight, bias = (_tensor(state.get(f"{layer}.{part}")) for part in ("weight", "bias"))
+        translators[int(layer)] = weight.float(), bias.float()
+    return Lens(translators=translators)
 
 
 def _jacobians(state: Mapping[Any, Any]) -> dict[int, Tensor]:
@@ -182,13 +206,16 @@ def _jacobians(state: Mapping[Any, Any]) -> dict[int, Tensor]:
     Raises:
         ValueError: there are none, several of a block, or some of another kind of number.
     """
-    state = state.get("J") or state.get("parameters", {}).get("jacobians") or state
+    if state.get("J") is not None:
+        state = _by_name(state["J"])
+    elif "parameters" in state:
+        state = _by_name(_by_name(state["parameters"]).get("jacobians"))
     blocks: dict[int, Tensor] = {}
     for key, jacobian in state.items():
         number = re.fullmatch(r"[^-\d]*(\d+)(\.weight)?", str(key))
         if number is None or int(number[1]) in blocks:
             raise ValueError(f"{key!r} is no map of a block, or a second one")
-        if jacobian.ndim != 2 or not jacobian.is_floating_point():
+        if _tensor(jacobian).ndim != 2 or not jacobian.is_floating_point():
             raise ValueError(f"{key!r} is no matrix of real numbers")
         blocks[int(number[1])] = jacobian
     if not blocks:

@@ -14,7 +14,8 @@ from jaxtyping import Float64
 from probekit.base.notices import ProgressBar
 from probekit.errors import ProbekitError, RecordError
 from probekit.metrics import METRICS
-from probekit.page.page_figures import TASK, task_title
+from probekit.page.page_figures import task_title
+from probekit.plots.panels import TASK
 from probekit.results.comparison.pairing import read_alike
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.predictions import Predicted

@@ -16,6 +16,7 @@ from probekit.metrics.contract import ClassMetric
 from probekit.plots.depth import plot_depth, plot_points
 from probekit.plots.learning import plot_fewshot, plot_fraction
 from probekit.plots.measured import plot_exit, plot_overthinking
+from probekit.plots.panels import TASK
 from probekit.plots.style import FORMATS, PAGE_WIDTH, RC, Drawing, Look, Mark
 from probekit.plots.weights import plot_weights
 from probekit.results.comparison import best_depths
@@ -26,9 +27,6 @@ from probekit.results.summaries.grouping import BASELINES, full_depth, grouped
 from probekit.results.summaries.layer_measures import MEASURES
 from probekit.results.summaries.scored import Scored
 from probekit.results.summaries.wording import model_text, options_text
-
-TASK = ("model", "task", "label", "metric")
-"""Options that are never mixed in one picture."""
 
 _MEASURES = {
     "weights": "weights", "shares": "shares of the logits", "ablation": "loss without a layer",

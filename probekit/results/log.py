@@ -229,7 +229,7 @@ def read_records(paths: Iterable[PathName]) -> tuple[list[Record], dict[str, Pat
             total += 1
     if total > len(by_key):
         logger.debug("left out %d records: later ones have the same key", total - len(by_key))
-    return told_by_text(by_key.values()), origins
+    return list(by_key.values()), origins
 
 
 _OF_TEXT = re.compile(r"[^/]*(-[0-9a-f]{8})")

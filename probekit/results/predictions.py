@@ -281,8 +281,7 @@ def _split(table: pa.Table, name: str, about: About | None) -> Predicted:
     rows = {column: values.flatten() for column, values in lists.items()}
     kind = rows["gold"].type if "gold" in rows else pa.null()
     if pa.types.is_string(kind) or pa.types.is_list(kind):
-        of_sets = pa.types.is_list(kind)
-        content = _labels(rows, about.classes if about else (), "sets" if of_sets else "classes")
+        content = _labels(rows, about.classes if about else ())
     elif "predicted" in rows:
         predicted, gold = _numbers(rows["predicted"]), _numbers(rows["gold"])
         content = {"content": "values", "predicted": predicted, "gold": gold}
@@ -303,15 +302,14 @@ def _groups(table: pa.Table) -> dict[str, Any]:
     return {"groups": tuple(groups), "grouped_by": table.schema.metadata[_GROUPED_BY].decode()}
 
 
-def _labels(rows: Rows, classes: Sequence[str], content: Content) -> dict[str, Any]:
+def _labels(rows: Rows, classes: Sequence[str]) -> dict[str, Any]:
     """Return what `Predicted` holds of rows with names of classes, or lists of labels.
 
     Args:
         rows: columns of a split.
         classes: the names that come first.
-        content: ``classes`` or ``sets``.
     """
-    of_sets = content == "sets"
+    of_sets = pa.types.is_list(rows["gold"].type)
     sides = {name: rows[name] for name in ("gold", "predicted")}
     flat = {name: side.flatten() if of_sets else side for name, side in sides.items()}
     others = {name for labels in flat.values() for name in labels.unique().to_pylist()}
@@ -322,7 +320,7 @@ def _labels(rows: Rows, classes: Sequence[str], content: Content) -> dict[str, A
         matrix[pa.compute.list_parent_indices(side), held[name]] = True
         held[name] = matrix
     right = held["gold"] == held["predicted"]
-    held |= {"content": content, "names": names}
+    held |= {"content": "sets" if of_sets else "classes", "names": names}
     held |= {name: _matrix(rows, name) for name in ("probabilities", "odds")}
     if "kept" in rows:
         width = held["probabilities"].shape[1]

@@ -359,24 +359,26 @@ def _setting(value: Any) -> Any:
         return _number(value)
 
 
-_SEEN_COUNTS = (
-    *("examples", "rows", "of_examples", "of_rows", "limit"),
-    *("groups", "largest_group", "in_groups"),
-)
-
-
-def _seen(value: Any) -> dict[str, Any]:
-    """Return what a run has seen: counts, and the names of how it is stored."""
-    kinds: dict[str, Callable[[Any], Any]] = dict.fromkeys(_SEEN_COUNTS, _count)
-    kinds |= {"blocks": _layer, "dtype": _text, "format": _text}
-    return {name: kinds.get(name, _setting)(item) for name, item in _settings(value).items()}
-
-
 def _count(value: Any) -> int:
     count = _whole(value)
     if count < 0:
         raise ValueError(f"expected a count, found {count}")
     return count
+
+
+_SEEN: Mapping[str, Callable[[Any], Any]] = {
+    "blocks": _layer,
+    "dtype": _text,
+    "format": _text,
+    **dict.fromkeys(("examples", "rows", "of_examples", "of_rows", "limit"), _count),
+    **dict.fromkeys(("groups", "largest_group", "in_groups"), _count),
+}
+
+
+def _seen(value: Any) -> dict[str, Any]:
+    """Return what a run has seen: counts, and the names of how it is stored."""
+    values = _settings(value)
+    return {name: _SEEN[name](item) if name in _SEEN else item for name, item in values.items()}
 
 
 def _confusion(value: Any) -> dict[str, Any] | None:

@@ -2,7 +2,6 @@
 
 from probekit.results.comparison.compare import (
     BestDepth,
-    Comparison,
     best_depth,
     best_depths,
     compare,
@@ -10,15 +9,13 @@ from probekit.results.comparison.compare import (
     noise_text,
 )
 from probekit.results.comparison.judging import Judged
-from probekit.results.comparison.pairwise import Verdicts, compare_all, pairs_table, verdicts
+from probekit.results.comparison.pairwise import compare_all, pairs_table, verdicts
 from probekit.results.comparison.runs import RecordedRun, choose_run
 
 __all__ = [
     "BestDepth",
-    "Comparison",
     "Judged",
     "RecordedRun",
-    "Verdicts",
     "best_depth",
     "best_depths",
     "choose_run",

@@ -63,7 +63,7 @@ def choose_run(text: str, where: Sequence[str] = ()) -> RecordedRun:
     """
     file, parts = _split(text)
     conditions = [*where, *(part for part in parts if "=" in part)]
-    records = matching(read_records([file])[0], conditions)
+    records = matching(told_by_text(read_records([file])[0]), conditions)
     for key in (part for part in parts if "=" not in part):
         records = [record for record in records if record.key.startswith(key)]
         if not records:

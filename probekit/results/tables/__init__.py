@@ -8,12 +8,11 @@ from probekit.results.tables.by_layer import (
     suite_table,
     weights_table,
 )
-from probekit.results.tables.scores import caption, score_table, summarise, table
+from probekit.results.tables.scores import score_table, summarise, table
 
 __all__ = [
     "STYLES",
     "Table",
-    "caption",
     "depth_table",
     "measure_table",
     "pivot",

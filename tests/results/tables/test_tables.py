@@ -11,14 +11,8 @@ from probekit.results import select
 from probekit.results.summaries.interval import interval
 from probekit.results.summaries.layer_measures import WEIGHTS
 from probekit.results.summaries.typeset import text_table
-from probekit.results.tables import (
-    caption,
-    depth_table,
-    score_table,
-    summarise,
-    table,
-    weights_table,
-)
+from probekit.results.tables import depth_table, score_table, summarise, table, weights_table
+from probekit.results.tables.scores import caption
 from tests.results.samples import HEADS, make_record
 
 SCORES = (0.70, 0.72, 0.77)

@@ -12,6 +12,7 @@ from probekit.backbone import GivenModel, as_given
 from probekit.backbone.placement import DeviceMap, check_device_map
 from probekit.backbone.remembered import identity_at
 from probekit.base.registry import PathName, flag, listed, typed_name
+from probekit.engines import check_workers
 from probekit.errors import OptionError
 from probekit.extraction.plan import Plan, Unit
 from probekit.extraction.request_options import ExtractOptions
@@ -171,8 +172,7 @@ class ExtractTarget:
         """Check that several devices, and several processes, can do it; take names of paths."""
         object.__setattr__(self, "model", typed_name(self.model))
         object.__setattr__(self, "task", typed_name(self.task))
-        if self.workers < 1:
-            raise OptionError(f"--workers must be at least 1; found {self.workers}.")
+        check_workers(self.workers)
         if self.device_map is not None:
             check_device_map(self.device_map, self.device, given=self.given is not None)
             if self.workers > 1:

@@ -183,8 +183,8 @@ class RemoteEntry(VerifiedEntry):
         manifest = f"{folder}/{MANIFEST}"
         self._withheld = None
         if f"{folder}/{EXAMPLES}" not in sizes:
-            beside = (name.removeprefix(f"{folder}/") for name in sizes)
-            self._withheld = next(filter(withheld_sum, beside), None)
+            inside = (n.removeprefix(f"{folder}/") for n in sizes if n.startswith(f"{folder}/"))
+            self._withheld = next(filter(withheld_sum, inside), None)
         with self._told():
             if sizes[manifest] > LARGEST:
                 raise EntryError(f"{here / manifest} is larger than any manifest. {REMEDY}")

@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +14,7 @@ from probekit.backbone.remembered import identity_at
 from probekit.base.registry import PathName, flag, listed, typed_name
 from probekit.errors import OptionError
 from probekit.extraction.plan import Plan, Unit
-from probekit.extraction.request_options import ExtractOptions
+from probekit.extraction.request_options import ExtractOptions, changed_options
 from probekit.store.entry import list_entries
 from probekit.store.files import typed_path
 from probekit.store.layout import model_slug
@@ -270,8 +270,7 @@ class ExtractTarget:
         by_part = isinstance(self.device_map, Mapping)  # a device for each part
         if self.given is None and self.examples is None and not by_part:
             return shlex.join(["probekit", "extract", *self.words(), *options.words()])
-        asked = {one.name: (getattr(options, one.name), one.default) for one in fields(options)}
-        said = ", ".join(f"{n}={value!r}" for n, (value, usual) in asked.items() if value != usual)
+        said = ", ".join(f"{n}={value!r}" for n, value in changed_options(options).items())
         plain = {n: str(v) if isinstance(v, Path | Shard) else v for n, v in self._changed.items()}
         words = [
             f"model={self.model!r}" if self.given is None else "model=MODEL, tokenizer=TOKENIZER",

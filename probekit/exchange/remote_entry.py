@@ -311,7 +311,7 @@ class RemoteEntry(VerifiedEntry):
         besides = size - sum(last - first for first, last in spans)
         if besides > _BESIDES_BYTES + size // 4:
             raise EntryError(f"{file} holds {besides:,} bytes that belong to no chunk. {REMEDY}")
-        FileOutline(size, tuple(parts_between(source, [*spans, (size, size)]))).write(file)
+        FileOutline(size, tuple(parts_between(source, spans, size))).write(file)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

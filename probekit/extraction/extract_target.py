@@ -228,19 +228,22 @@ class ExtractTarget:
                 one that commands would take for something else.
             BackboneError: a model in memory cannot serve.
         """
-        if not isinstance(model, str | PathLike):
-            if name is None:
-                raise OptionError(
-                    "a model in memory has no name of its own: give one by which the cache knows "
-                    "it, such as name='mine'."
-                )
+        in_memory = None
+        if isinstance(model, str | PathLike):
+            as_given(model, tokenizer, "")  # which refuses a tokenizer
+            called = typed_name(model)
+        elif name is None:
+            raise OptionError(
+                "a model in memory has no name of its own: give one by which the cache knows "
+                "it, such as name='mine'."
+            )
+        else:
             _check_folder_name("--name ", name, model_slug(name))
-        given = as_given(model, tokenizer, name or "")
-        assert given is not None
+            called, in_memory = name, GivenModel.of(model, tokenizer, name)
         return cls(
-            model=given if isinstance(given, str) else str(name),
+            model=called,
             task=_name_task(task, examples),
-            given=None if isinstance(given, str) else given,
+            given=in_memory,
             examples=examples,
             data=None if data is None else Path(data),
             splits=None if splits is None else listed(splits),

@@ -183,8 +183,8 @@ class RemoteEntry(VerifiedEntry):
         manifest = f"{folder}/{MANIFEST}"
         self._withheld = None
         if f"{folder}/{EXAMPLES}" not in sizes:
-            beside = (name.removeprefix(f"{folder}/") for name in sizes)
-            self._withheld = next(filter(withheld_sum, beside), None)
+            inside = (n.removeprefix(f"{folder}/") for n in sizes if n.startswith(f"{folder}/"))
+            self._withheld = next(filter(withheld_sum, inside), None)
         with self._told():
             if sizes[manifest] > LARGEST:
                 raise EntryError(f"{here / manifest} is larger than any manifest. {REMEDY}")
@@ -311,7 +311,7 @@ class RemoteEntry(VerifiedEntry):
         besides = size - sum(last - first for first, last in spans)
         if besides > _BESIDES_BYTES + size // 4:
             raise EntryError(f"{file} holds {besides:,} bytes that belong to no chunk. {REMEDY}")
-        FileOutline(size, tuple(parts_between(source, [*spans, (size, size)]))).write(file)
+        FileOutline(size, tuple(parts_between(source, spans, size))).write(file)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

@@ -85,18 +85,17 @@ class Work:
         """
         return self.plan.nbytes - disk_bytes(beside(self.address.folder, PARTIAL))
 
-    def begun(self, shared: object, units: Sequence[Unit]) -> float:
-        """Return the share of the subwords of units that an earlier, unfinished run has done.
+    def begun(self, shared: object) -> float:
+        """Return the share of the units' subwords that an earlier, unfinished run has done.
 
         Args:
             shared: what that run must share with this one; else extraction begins afresh, from 0.
-            units: some of the plan's.
         """
         folder, tokens = self.address.folder, self.plan.unit_tokens
         same = digest(unfinished_plan(folder)) == digest(shared)
         marked = unfinished_units(folder) if same else frozenset()
-        done = sum(tokens(unit) for unit in units if unit.index in marked)
-        return done / max(sum(map(tokens, units)), 1)
+        done = sum(tokens(unit) for unit in self.units if unit.index in marked)
+        return done / max(sum(map(tokens, self.units)), 1)
 
     def describe(self, speed: float, begun: float) -> str:
         """Return one line for people: what is read, what is written, where, and the time it takes.

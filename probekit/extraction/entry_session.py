@@ -267,7 +267,7 @@ class EntrySession(ABC):
         if not target.restart:
             check_resumable(folder, shared)
         speed = tokens_per_second(self.backbone, plan, share=_FORECAST_SHARE)
-        logger.info("%s", work.describe(speed, work.begun(shared, work.units)))
+        logger.info("%s", work.describe(speed, work.begun(shared)))
         work, computed = self._settle_dtype(work)
         shared = self.shared(work)
         if shard is None:

@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +15,7 @@ from probekit.base.registry import PathName, flag, listed, typed_name
 from probekit.engines import check_workers
 from probekit.errors import OptionError
 from probekit.extraction.plan import Plan, Unit
-from probekit.extraction.request_options import ExtractOptions
+from probekit.extraction.request_options import ExtractOptions, changed_options
 from probekit.store.entry import list_entries
 from probekit.store.files import typed_path
 from probekit.store.layout import model_slug
@@ -228,19 +228,22 @@ class ExtractTarget:
                 one that commands would take for something else.
             BackboneError: a model in memory cannot serve.
         """
-        if not isinstance(model, str | PathLike):
-            if name is None:
-                raise OptionError(
-                    "a model in memory has no name of its own: give one by which the cache knows "
-                    "it, such as name='mine'."
-                )
+        in_memory = None
+        if isinstance(model, str | PathLike):
+            as_given(model, tokenizer, "")  # which refuses a tokenizer
+            called = typed_name(model)
+        elif name is None:
+            raise OptionError(
+                "a model in memory has no name of its own: give one by which the cache knows "
+                "it, such as name='mine'."
+            )
+        else:
             _check_folder_name("--name ", name, model_slug(name))
-        given = as_given(model, tokenizer, name or "")
-        assert given is not None
+            called, in_memory = name, GivenModel.of(model, tokenizer, name)
         return cls(
-            model=given if isinstance(given, str) else str(name),
+            model=called,
             task=_name_task(task, examples),
-            given=None if isinstance(given, str) else given,
+            given=in_memory,
             examples=examples,
             data=None if data is None else Path(data),
             splits=None if splits is None else listed(splits),
@@ -270,8 +273,7 @@ class ExtractTarget:
         by_part = isinstance(self.device_map, Mapping)  # a device for each part
         if self.given is None and self.examples is None and not by_part:
             return shlex.join(["probekit", "extract", *self.words(), *options.words()])
-        asked = {one.name: (getattr(options, one.name), one.default) for one in fields(options)}
-        said = ", ".join(f"{n}={value!r}" for n, (value, usual) in asked.items() if value != usual)
+        said = ", ".join(f"{n}={value!r}" for n, value in changed_options(options).items())
         plain = {n: str(v) if isinstance(v, Path | Shard) else v for n, v in self._changed.items()}
         words = [
             f"model={self.model!r}" if self.given is None else "model=MODEL, tokenizer=TOKENIZER",

@@ -173,7 +173,7 @@ def _forecast_split(
     session: Session, work: Work, disk: DiskSpeed, speed: float, *, complete: bool
 ) -> Forecast:
     plan = work.plan
-    begun = 0.0 if complete else work.begun(session.shared(session.resumed(work)), plan.units)
+    begun = 0.0 if complete else work.begun(session.shared(session.resumed(work)))
     last = plan.nbytes / len(plan.units) / disk.write  # no unit is computed while it is written
     seconds = max(plan.tokens / speed, plan.nbytes / disk.write - last) * (1.0 - begun) + last
     lengths = plan.encoded.window_lengths

@@ -328,12 +328,16 @@ class ImportOptions:
         return typed_words(self)
 
 
+def changed_options(options: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that are not their default, by name."""
+    values = ((field, getattr(options, field.name)) for field in fields(options))
+    return {field.name: value for field, value in values if value != field.default}
+
+
 def typed_words(options: Any) -> list[str]:
     """Return the command-line words of the fields of a dataclass that are not their default."""
     words = []
-    for field in fields(options):
-        value = getattr(options, field.name)
+    for name, value in changed_options(options).items():
         text = ",".join(value) if isinstance(value, tuple) else str(value)
-        if value != field.default:
-            words += [flag(field.name)] if value is True else [flag(field.name), text]
+        words += [flag(name)] if value is True else [flag(name), text]
     return words

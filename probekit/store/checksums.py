@@ -241,20 +241,21 @@ def _sums(file: Path, spans: list[tuple[int, int]]) -> dict[str, Any]:
     if file.is_symlink():
         return file_sums(size, [os.readlink(file).encode("utf-8", "surrogateescape")])
     with file.open("rb") as source:
-        return file_sums(size, (part for _, part in parts_between(source, [*spans, (size, size)])))
+        return file_sums(size, (part for _, part in parts_between(source, spans, size)))
 
 
 def parts_between(
-    source: BufferedIOBase, chunks: Iterable[tuple[int, int]]
+    source: BufferedIOBase, chunks: Iterable[tuple[int, int]], nbytes: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield what lies between chunks, of which the last is the end of the file, in blocks.
+    """Yield what a file holds besides chunks, in blocks, each with its first byte.
 
     Args:
         source: the file.
         chunks: first byte and end of each, sorted.
+        nbytes: of the file.
     """
     start = 0
-    for first, last in chunks:
+    for first, last in (*chunks, (nbytes, nbytes)):
         for at in range(start, first, _BLOCK):
             source.seek(at)
             yield at, source.read(min(_BLOCK, first - at))

@@ -191,7 +191,7 @@ class VerifiedEntry:
             size = _size(file)
             spans = self._within.get(str(file), [])
             with file.open("rb") as source:
-                outline = FileOutline(size, tuple(parts_between(source, [*spans, (size, size)])))
+                outline = FileOutline(size, tuple(parts_between(source, spans, size)))
         except OSError as error:
             self.check_standing()
             raise EntryError(f"{file} cannot be read ({reason_of(error)}). {REMEDY}") from None

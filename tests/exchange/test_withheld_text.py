@@ -155,6 +155,13 @@ def test_tables_that_tell_of_other_words_are_refused(there, cache, corpus):
         Pull.of(there, cache, source=source(corpus)).apply()
 
 
+def test_a_withheld_table_counts_only_in_the_folder_of_its_entry(there, cache, corpus):
+    (file,) = there.glob("*/*/train-*/withheld-*.parquet")
+    file.rename(there / file.name)
+    with pytest.raises(EntryError, match=r"examples\.parquet is missing\. Ask whoever"):
+        Pull.of(there, cache, source=source(corpus)).apply()
+
+
 def test_texts_are_put_back(tmp_path):
     for task in ("glue/sst2", "glue/rte"):
         entry = plant_texts(tmp_path / "cache", task)

@@ -261,6 +261,8 @@ def test_models_and_texts_that_are_not_there(bert, given, tmp_path):
         extract(bert, cache=tmp_path)
     with pytest.raises(OptionError, match="tokenizer= is for a model in memory"):
         extract(bert, tokenizer=given["tokenizer"], examples=sentences(), cache=tmp_path)
+    with pytest.raises(BackboneError, match=r"expected a transformers model.* found NoneType"):
+        extract(None, examples=sentences(), name="mine", cache=tmp_path)
     given["model"].train()
     with pytest.raises(BackboneError, match="training mode"):
         extract(**given, examples=sentences(), name="mine", cache=tmp_path)

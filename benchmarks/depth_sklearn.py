@@ -153,7 +153,7 @@ def ours(x: torch.Tensor, y: torch.Tensor) -> np.ndarray:
 
 def solve(objective: LinearObjective, rows: list[tuple[slice, torch.Tensor]]) -> Minimum:
     """Run the minimisation of all problems to its end, over rows in blocks."""
-    visits = drive(objective.minimise(), objective.begin)
+    visits = drive(objective.descent().go_on(), objective.begin)
     try:
         while True:
             visit = next(visits)

@@ -51,6 +51,7 @@ PROGRAMS: Programs = (
     ((41,), "larger_than_memory.py", ("--of", "tokens")),
     ((46,), "solver_rivals.py", ()),
     ((47,), "reading_rivals.py", ()),
+    ((48,), "choosing_strengths.py", ("--rounds", "3")),
 )
 """The claims that each program measures, its own first, the program, and its arguments."""
 

@@ -159,7 +159,7 @@ class LayerProbe(LinearRule):
         layers_: the layers that are read.
         l2_: the strength.
         strengths_: all that were tried, falling; empty if ``l2`` was given.
-        strength_scores_: of each, the mean over the folds.
+        strength_scores_: of each, the mean over the folds; of one left before the end, as it was.
         n_iter_: iterations of L-BFGS at that strength.
         converged_: whether it converged; if not, a ``ConvergenceWarning`` says so.
         objective_: what was minimised, at the end.
@@ -290,7 +290,9 @@ class LayerProbe(LinearRule):
             return [round(mean, _DIGITS) for mean in (sums / total).tolist()]
 
         l2 = None if self.l2 is None else float(self.l2)
-        return solve_rows(z, loss, parts, basis.spectrum, l2=l2, score=score), basis
+        n_judged = sum(int(judged.sum()) for _, judged in folds)
+        path = solve_rows(z, loss, parts, basis.spectrum, l2=l2, score=score, n_judged=n_judged)
+        return path, basis
 
     def _rows_to_fit(self, X: Any, y: Any) -> tuple[LayeredRows, np.ndarray]:
         """Check rows and labels, and note what they look like."""

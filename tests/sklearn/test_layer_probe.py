@@ -1,5 +1,7 @@
 """The estimator: scikit-learn's own checks, its optimum against another solver, rows of a cache."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -233,10 +235,7 @@ def test_input_that_cannot_be_used_is_named(splits):
 def test_what_did_not_converge_is_said(monkeypatch):
     from probekit.probe.fitters import linear_problems
 
-    original = linear_problems.minimise
-    monkeypatch.setattr(
-        linear_problems, "minimise", lambda *given, **named: original(*given, **named, most=1)
-    )
+    monkeypatch.setattr(linear_problems, "Descent", partial(linear_problems.Descent, most=1))
     with pytest.warns(ConvergenceWarning, match="did not converge in 1 iterations"):
         probe = LayerProbe(l2=1e-4).fit(*samples(3))
     assert not probe.converged_

@@ -19,7 +19,7 @@ from probekit.probe.fitters import FITTERS
 from probekit.train.fit import Interrupted, fit_group
 from probekit.train.sampling import make_parts
 from probekit.train.scoring import gold_of
-from probekit.train.solving import mixture_fit
+from probekit.train.solving import mixture_fit, path_fit
 from probekit.train.solving.path_fit import LinearFit
 from probekit.train.solving.solved_stream import SOLVER_STEPS
 from tests.tasks.real_files import DATA
@@ -145,6 +145,24 @@ def test_where_the_loss_is_what_counts_it_chooses(splits, head, decoder, layers)
     fixed = [replace(one, select=None, l2=strength) for strength in strengths[::4]]
     scores = [own.eval_score for own in fit(splits, *fixed, train=train, metric="perplexity")]
     np.testing.assert_allclose(losses[::4], np.log(scores), rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("decoder", "select", "n"),
+    [("linear", "dev", 60), ("linear", "cv:2", 12), ("linear", "cv:2", 60), ("crf", "dev", 12)],
+)
+def test_the_choice_is_that_of_all_solved_to_the_end(splits, decoder, select, n, monkeypatch):
+    members = [spec(layers=(layer,), decoder=decoder, select=select) for layer in (1, 3)]
+    found = []
+    for looser in (path_fit.LOOSER, ()):
+        monkeypatch.setattr(path_fit, "LOOSER", looser)
+        found.append(fit(splits, *members, train=few(splits, n)))
+    for left, whole in zip(*found, strict=True):
+        assert left.diagnosis["converged"] and left.eval_score == whole.eval_score
+        for name in ("strength", "selection_score"):
+            assert left.diagnosis[name] == whole.diagnosis[name]
+        objectives = [one.diagnosis["objective"] for one in (left, whole)]
+        np.testing.assert_allclose(*objectives, rtol=1e-6)
 
 
 def test_random_labels_are_not_read(tmp_path):
@@ -340,7 +358,7 @@ def test_an_interrupt_brings_what_is_solved(splits):
     whole = fit(splits, members[0])[0]
     assert (found.eval_score, found.test_score) == (whole.eval_score, whole.test_score)
     best = 100 * found.diagnosis["selection_score"]
-    assert said == ["last seed 0", f"last seed 0: {best:.1f}", SOLVER_STEPS]
+    assert (said[0], said[-2:]) == ("last seed 0", [f"last seed 0: {best:.1f}", SOLVER_STEPS])
 
 
 MODELS = Path(os.environ.get("PROBEKIT_TEST_MODELS", "no-folder-was-named"))

@@ -15,15 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from probekit.probe.fitters.losses import Derivatives, Loss, bends
-from probekit.probe.fitters.minimise import (
-    TOLERANCE,
-    Evaluation,
-    Minimisation,
-    Minimum,
-    Points,
-    Request,
-    minimise,
-)
+from probekit.probe.fitters.minimise import TOLERANCE, Descent, Evaluation, Minimum, Points, Request
 from probekit.probe.fitters.preconditioner import BlockInverse, KroneckerInverse
 
 _SLICE_VALUES, _SLICE_ROWS = 2**21, 4096
@@ -118,14 +110,14 @@ class LinearObjective:
         self.unpack(points)[1].copy_(self.loss.start(problems.parts)[problems.part])
         return points
 
-    def minimise(self) -> Minimisation:
-        """Return the minimisation of all problems, which asks for evaluations."""
+    def descent(self) -> Descent:
+        """Return the minimisation of all problems, not begun."""
         loss = self.loss
         tolerance, beside = TOLERANCE / loss.strictness, [loss.n_extra] if loss.n_extra else []
         kind = KroneckerInverse if loss.even else BlockInverse  # the former is exact then
         l2, n_logits = self.problems.l2, loss.n_logits
         inverse = kind(self.spectrum, l2, n_logits, beside=beside, apart=loss.apart)
-        return minimise(self.start(), inverse, tolerance=tolerance)
+        return Descent(self.start(), inverse, tolerance=tolerance)
 
     def unpack(self, points: Points) -> tuple[Tensor, Tensor, Tensor]:
         """Return weights (some, logits, r), biases, and the loss's own values; all are views."""

@@ -7,7 +7,7 @@ Lewis & Overton 2013 for the weak Wolfe conditions).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -49,6 +49,16 @@ class Evaluation:
     gradient: Float64[Tensor, "problems values"]
     curvature: Tensor | None = None
     blocks: Float[Tensor, "problems logits width width"] | None = None
+
+    @classmethod
+    def joined(cls, parts: Sequence["Evaluation"]) -> "Evaluation":
+        """Return those of some problems, one after the other, without blocks."""
+        curvatures = [part.curvature for part in parts if part.curvature is not None]
+        return cls(
+            torch.cat([part.value for part in parts]),
+            torch.cat([part.gradient for part in parts]),
+            torch.cat(curvatures) if curvatures else None,
+        )
 
     def take(self, places: Tensor) -> "Evaluation":
         """Return those of some problems, without blocks, which are used at once."""
@@ -121,121 +131,147 @@ Minimisation = Generator[Request, Evaluation, Minimum]
 Product = Callable[[Tensor], Tensor]
 
 
-def minimise(
-    start: Float64[Tensor, "problems values"],
-    preconditioner: Preconditioner,
-    *,
-    tolerance: float = TOLERANCE,
-    most: int = MOST_ITERATIONS,
-) -> Minimisation:
-    """Minimise all problems; yields where they are to be evaluated, and is sent the evaluations.
+class Descent:
+    """The minimisation of all problems: they may wait at a loose tolerance, and some go on.
 
-    Args:
-        start: where each problem begins.
-        preconditioner: of the same problems.
-        tolerance: relative to the objective.
-        most: iterations of each problem, at most.
-
-    Returns:
-        Where each problem ended (the generator's value).
+    Attributes:
+        minimum: where each problem is, filled in on the way.
     """
-    state = _State(start, preconditioner, tolerance)
-    state.begin((yield Request(state.active, start)))
-    for _ in range(most):
-        direction = state.directions()
-        if not len(state.active):
-            break
-        search = _LineSearch(state.points, state.evaluation, direction)
-        while len(search.open):
-            search.note((yield Request(state.active[search.open], search.trial())))
-        state.move(search)
-        wanted = preconditioner.wanted(state.active, state.points)
-        if wanted is not None:
-            preconditioner.sharpen(wanted.which, (yield wanted))
-    return state.minimum
 
+    def __init__(
+        self,
+        start: Float64[Tensor, "problems values"],
+        preconditioner: Preconditioner,
+        *,
+        tolerance: float = TOLERANCE,
+        most: int = MOST_ITERATIONS,
+    ) -> None:
+        """Begin nowhere yet.
 
-class _State:
-    """All problems, and of those that go on their points, evaluations and memory."""
-
-    def __init__(self, start: Tensor, preconditioner: Preconditioner, tolerance: float) -> None:
-        self.preconditioner, self._tolerance = preconditioner, tolerance
-        self.active = torch.arange(len(start), device=start.device)
-        self.minimum = Minimum(  # what is known so far, filled in on the way
+        Args:
+            start: where each problem begins.
+            preconditioner: of the same problems.
+            tolerance: relative to the objective.
+            most: iterations of each problem, at most, each time that it goes on.
+        """
+        self._preconditioner, self._tolerance, self._most = preconditioner, tolerance, most
+        self._active = torch.arange(len(start), device=start.device)
+        self.minimum = Minimum(
             points=start.clone(),
             value=start.new_zeros(len(start)),
             gradient=start.new_zeros(len(start)),
             tolerance=start.new_zeros(len(start)),
-            iterations=torch.zeros_like(self.active),
-            converged=torch.zeros_like(self.active, dtype=torch.bool),
+            iterations=torch.zeros_like(self._active),
+            converged=torch.zeros_like(self._active, dtype=torch.bool),
         )
-        self.restarted = torch.zeros_like(self.minimum.converged)
-        self.memory = _Memory()
-        self.evaluation: Evaluation
+        self._restarted = torch.zeros_like(self.minimum.converged)
+        self._evaluation: Evaluation
+        self._memory = _Memory()
+        self._waiting: dict[int, tuple[Evaluation, _Memory]] = {}
+
+    def go_on(self, which: Which | None = None, *, looser: float = 1.0) -> Minimisation:
+        """Minimise problems; yields where they are to be evaluated, and is sent the evaluations.
+
+        Args:
+            which: of those that wait; the others are done with. At first it is all of them.
+            looser: how many times the tolerance. Above 1 problems wait where they end.
+
+        Returns:
+            Where each problem is (the generator's value).
+        """
+        if which is None or not self._waiting:
+            self._evaluation = yield Request(self._active, self._points)
+            self._preconditioner.update(self._active, self._points, self._evaluation)
+        else:
+            waiting = [self._waiting[n] for n in which.tolist()]
+            self._active, self._waiting = which, {}
+            self._evaluation = Evaluation.joined([evaluation for evaluation, _ in waiting])
+            self._memory = _Memory.joined([memory for _, memory in waiting])
+        for _ in range(self._most):
+            direction = self._directions(looser)
+            if not len(self._active):
+                break
+            search = _LineSearch(self._points, self._evaluation, direction)
+            while len(search.open):
+                search.note((yield Request(self._active[search.open], search.trial())))
+            self._move(search, looser)
+            wanted = self._preconditioner.wanted(self._active, self._points)
+            if wanted is not None:
+                self._preconditioner.sharpen(wanted.which, (yield wanted))
+        self._keep(torch.zeros_like(self._active, dtype=torch.bool), looser)
+        return self.minimum
 
     @property
-    def points(self) -> Tensor:
-        return self.minimum.points[self.active]
+    def _points(self) -> Tensor:
+        return self.minimum.points[self._active]
 
-    def begin(self, evaluation: Evaluation) -> None:
-        self.evaluation = evaluation
-        self.preconditioner.update(self.active, self.points, evaluation)
-
-    def directions(self) -> Float64[Tensor, "active values"]:
-        """Return where each problem goes next; those that have converged leave."""
-        gradient = self.evaluation.gradient
-        plain = self.preconditioner.apply(self.active, gradient)
-        initial = partial(self.preconditioner.apply, self.active)
-        direction = -self.memory.apply(gradient, initial)
+    def _directions(self, looser: float) -> Float64[Tensor, "active values"]:
+        """Return where each problem goes next; those that are near enough leave."""
+        gradient = self._evaluation.gradient
+        plain = self._preconditioner.apply(self._active, gradient)
+        initial = partial(self._preconditioner.apply, self._active)
+        direction = -self._memory.apply(gradient, initial)
         bad = (direction * gradient).sum(1) >= 0  # no descent: forget what was learned
         direction[bad] = -plain[bad]
-        self.memory.forget(bad)
+        self._memory.forget(bad)
         expected = torch.maximum(-(direction * gradient).sum(1), (plain * gradient).sum(1))
-        bound = 2 * self._tolerance * self.evaluation.value.abs().clamp(min=1e-12)
-        self.minimum.gradient[self.active] = expected.clamp(min=0).sqrt()
-        self.minimum.tolerance[self.active] = bound.sqrt()
-        self.minimum.value[self.active] = self.evaluation.value
-        done = expected <= bound
-        self.minimum.converged[self.active[done]] = True
-        self._keep(~done)
-        return direction[~done]
+        bound = 2 * self._tolerance * self._evaluation.value.abs().clamp(min=1e-12)
+        self.minimum.gradient[self._active] = expected.clamp(min=0).sqrt()
+        self.minimum.tolerance[self._active] = bound.sqrt()
+        self.minimum.value[self._active] = self._evaluation.value
+        self.minimum.converged[self._active] = expected <= bound
+        near = expected <= looser * bound
+        self._keep(~near, looser)
+        return direction[~near]
 
-    def move(self, search: "_LineSearch") -> None:
+    def _move(self, search: "_LineSearch", looser: float) -> None:
         """Take the steps that were found.
 
         A problem without one begins anew from where it is, without what it learned on the way; the
         second time it is rounding that stops it, and it leaves.
         """
-        before, after = self.evaluation, search.best
-        steps = search.points - self.points
+        before, after = self._evaluation, search.best
+        steps = search.points - self._points
         changes = after.gradient - before.gradient
-        self.minimum.points[self.active] = search.points
-        self.minimum.iterations[self.active] += 1
-        self.evaluation = after
-        self.memory.add(steps, changes)
-        self.minimum.value[self.active] = after.value
-        self.preconditioner.update(self.active, search.points, after)
+        self.minimum.points[self._active] = search.points
+        self.minimum.iterations[self._active] += 1
+        self._evaluation = after
+        self._memory.add(steps, changes)
+        self.minimum.value[self._active] = after.value
+        self._preconditioner.update(self._active, search.points, after)
         stuck = ~search.moved
-        again = stuck & ~self.restarted[self.active]
-        self.restarted[self.active[stuck]] = True
-        self.restarted[self.active[~stuck]] = False
-        self.memory.forget(again)
-        self.preconditioner.reset(self.active[again])
-        self._keep(~stuck | again)
+        again = stuck & ~self._restarted[self._active]
+        self._restarted[self._active[stuck]] = True
+        self._restarted[self._active[~stuck]] = False
+        self._memory.forget(again)
+        self._preconditioner.reset(self._active[again])
+        self._keep(~stuck | again, looser)
 
-    def _keep(self, going: Tensor) -> None:
+    def _keep(self, going: Tensor, looser: float) -> None:
+        """Let the others leave; after a loose tolerance they wait."""
         if bool(going.all()):
             return
-        self.active = self.active[going]
-        self.evaluation = self.evaluation.take(going)
-        self.memory.keep(going)
+        for place in (~going).nonzero() if looser > 1 else ():
+            waiting = self._evaluation.take(place), self._memory.take(place)
+            self._waiting[int(self._active[place])] = waiting
+        self._active = self._active[going]
+        self._evaluation, self._memory = self._evaluation.take(going), self._memory.take(going)
 
 
 class _Memory:
     """The last steps and changes of gradients: two loops give the inverse Hessian's product."""
 
-    def __init__(self) -> None:
-        self._pairs: list[tuple[Tensor, Tensor, Tensor]] = []  # steps, changes, 1 / (s . y) or 0
+    def __init__(self, pairs: Iterable[tuple[Tensor, Tensor, Tensor]] = ()) -> None:
+        self._pairs = list(pairs)  # steps, changes, 1 / (s . y) or 0
+
+    @classmethod
+    def joined(cls, memories: Sequence["_Memory"]) -> "_Memory":
+        """Return what some problems remember, one after the other; pairs that one lacks are 0."""
+        longest = max((memory._pairs for memory in memories), key=len)
+        nothing = [(0 * s[:1], 0 * y[:1], 0 * inverse[:1]) for s, y, inverse in longest]
+        filled = [nothing[len(of._pairs) :] + of._pairs for of in memories]
+        sides = [zip(*pairs, strict=True) for pairs in zip(*filled, strict=True)]
+        return cls((torch.cat(s), torch.cat(y), torch.cat(inverse)) for s, y, inverse in sides)
 
     def add(self, steps: Tensor, changes: Tensor) -> None:
         product = (steps * changes).sum(1)
@@ -248,8 +284,8 @@ class _Memory:
         if bool(which.any()):
             self._pairs = [(s, y, inverse.where(~which, 0.0)) for s, y, inverse in self._pairs]
 
-    def keep(self, going: Tensor) -> None:
-        self._pairs = [(s[going], y[going], inverse[going]) for s, y, inverse in self._pairs]
+    def take(self, places: Tensor) -> "_Memory":
+        return _Memory((s[places], y[places], inverse[places]) for s, y, inverse in self._pairs)
 
     def apply(self, gradient: Tensor, initial: Product) -> Tensor:
         """Return the inverse Hessian times the gradient, of each problem."""

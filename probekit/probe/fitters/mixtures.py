@@ -16,7 +16,7 @@ from torch import Tensor
 
 from probekit.probe.fitters.linear_problems import LinearObjective, Problems, Sums
 from probekit.probe.fitters.losses import Loss
-from probekit.probe.fitters.minimise import Evaluation, Minimisation, Points, Request, minimise
+from probekit.probe.fitters.minimise import Descent, Evaluation, Minimisation, Points, Request
 from probekit.probe.fitters.preconditioner import KroneckerInverse
 
 _BLOCK_VALUES = 2**19
@@ -290,7 +290,7 @@ class MixtureObjective:
             loss.n_logits,
             beside=[size for size in (loss.n_extra, n_values) if size],
         )
-        return minimise(start, inverse, most=most, tolerance=tolerance)
+        return Descent(start, inverse, most=most, tolerance=tolerance).go_on()
 
     def split(self, points: Points) -> tuple[Tensor, Tensor]:
         """Return what the linear layer and the loss own of some points, and mixtures."""

@@ -155,7 +155,7 @@ class BlockInverse(KroneckerInverse):
         self._blocks: dict[int, Float[Tensor, "logits width width"]] = {}
 
     def update(self, which: Which, points: Points, evaluation: Evaluation) -> None:
-        """Take in how each logit bends the loss; forget problems that have left."""
+        """Take in how each logit bends the loss."""
         super().update(which, points, evaluation)
         self._steps[which] += 1
         if evaluation.curvature is not None:
@@ -163,19 +163,20 @@ class BlockInverse(KroneckerInverse):
             self._total[which] = (
                 evaluation.curvature.diagonal(0, 1, 2) if is_full else evaluation.curvature
             )
-        going = set(which.tolist())
-        self._blocks = {n: block for n, block in self._blocks.items() if n in going}
 
     def wanted(self, which: Which, points: Points) -> Request | None:
         """Return the points of the problems that have taken so long, as many as there is room for.
 
-        Those with the weakest strengths come first.
+        Those with the weakest strengths come first; where there is none, problems that have left or
+        wait lose theirs.
         """
         due = (self._steps[which] >= self._next[which]).nonzero().squeeze(1).tolist()
         new = [index for index in due if int(which[index]) not in self._blocks]
         new.sort(key=lambda index: float(self._l2[which[index], 0]))
-        room = _ROOM // (self._total.shape[1] * len(self._spectrum) ** 2) - len(self._blocks)
-        chosen = sorted(set(due).difference(new[max(room, 0) :]))
+        room = _ROOM // (self._total.shape[1] * len(self._spectrum) ** 2)
+        if len(self._blocks) + len(new) > room:
+            self._blocks = {n: self._blocks[n] for n in which.tolist() if n in self._blocks}
+        chosen = sorted(set(due).difference(new[max(room - len(self._blocks), 0) :]))
         if not chosen:
             return None
         return Request(which[chosen], points[chosen], self._total[which[chosen]])

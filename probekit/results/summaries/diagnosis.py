@@ -7,8 +7,9 @@ draw, and with just one); of sets of labels ``thresholds`` (the probability abov
 ``labels`` is given) and ``thresholds_by`` (what chose them). Of a solver: ``folds`` (where a draw
 allowed fewer than the default), ``converged``, ``iterations``, ``gradient``, ``tolerance``,
 ``strength`` (of L2, the chosen one), ``edge`` (``strongest`` or ``weakest``, where that is an end
-of the path), ``objective``, ``strengths`` and ``strength_scores``; of a mixture, ``starts`` (how
-many), ``candidates`` and ``candidate_scores``, and the ``chosen`` one.
+of the path), ``objective``, ``strengths`` and ``strength_scores`` (of one that was left before the
+end, as it was left); of a mixture, ``starts`` (how many), ``candidates`` and ``candidate_scores``,
+and the ``chosen`` one.
 Of a run that trains the model from a solved head: ``start_score`` (dev score of that head over the
 cached rows).
 Of descent: ``best_is_last`` (the best dev score is that of the last step), ``falling`` (the loss

@@ -1,8 +1,11 @@
 """A decoder alone: solved along the path of strengths, or as the runner of sae-probes does."""
 
+import itertools
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,19 +23,10 @@ from probekit.probe.fitters.linear_problems import (
     weaker_strengths,
 )
 from probekit.probe.fitters.losses import Loss
-from probekit.probe.fitters.minimise import Minimum
+from probekit.probe.fitters.minimise import TOLERANCE
 from probekit.probe.fitters.preconditioner import Basis, BasisBuilder, Scale
 from probekit.probe.normalization.standardization import Moments
-from probekit.train.solving.solved_fit import (
-    HELD_ROWS,
-    Objective,
-    Solved,
-    SolvedFit,
-    SplitName,
-    Visit,
-    Visits,
-    drive,
-)
+from probekit.train.solving.solved_fit import HELD_ROWS, Solved, SolvedFit, SplitName, Visit, Visits
 from probekit.train.source import Inputs
 
 Decoders = tuple[
@@ -41,72 +35,142 @@ Decoders = tuple[
 """Weights and biases for rows as they came, and the loss's own values."""
 
 
+LOOSER = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3)
+"""Tolerances at which strengths that are behind are left."""
+
+
+@dataclass(eq=False)
+class _Tried:
+    """A strength of L2.
+
+    Attributes:
+        solved: what holds its problems.
+        place: of the strength there.
+        score: of where they are, on what chooses; NaN before the first.
+        moved: how far the score went with the last step.
+        reached: tolerance up to which they are solved.
+    """
+
+    solved: Solved
+    place: int
+    score: float = math.nan
+    moved: float = math.inf
+    reached: float = math.inf
+
+
 class Path:
     """Strengths of L2 that were tried, falling, with their solutions and scores.
 
-    Attributes:
-        scores: of every strength, on what chooses.
+    All are solved loosely, and fewer and fewer of them more closely: a strength is left where its
+    score is behind the best by more than both moved with their last steps, and by more than two
+    examples count. The one that is chosen is solved to the end, on every part of the rows.
     """
 
-    def __init__(self, fixed: float | None, better: Callable[[float], float]) -> None:
+    def __init__(
+        self, fixed: float | None, better: Callable[[float], float], n_judged: int
+    ) -> None:
         """Start without a strength.
 
         Args:
             fixed: the only strength that is tried; None tries those of the whole path.
             better: returns a score that rises with what it is a score of.
+            n_judged: examples that scores are of.
         """
-        self._fixed, self._better = fixed, better
-        self._found: list[tuple[Solved, int]] = []
-        self.scores: list[float] = []
+        self._fixed, self._better, self._slack = fixed, better, 2 / max(n_judged, 1)
+        self._tried: list[_Tried] = []
+        self._going: list[_Tried] = []
 
     def solve(
         self,
-        solve: Callable[[tuple[float, ...]], Generator[Visit, None, Solved]],
+        begin: Callable[[tuple[float, ...]], Generator[Visit, None, Solved]],
         score: Callable[[Solved], Generator[Visit, None, list[float]]],
     ) -> Visits:
-        """Solve stretch after stretch, until the best strength is not the weakest that was tried.
+        """Solve all strengths, weaker ones as well while the weakest that was tried is the best.
 
         Args:
-            solve: returns the solutions of some strengths.
+            begin: returns the problems of some strengths.
             score: returns the score of each of them.
         """
         strengths = weaker_strengths(()) if self._fixed is None else (self._fixed,)
         while strengths:
-            solved = yield from solve(strengths)
-            self._found += [(solved, place) for place in range(len(strengths))]
-            self.scores += yield from score(solved)
-            goes_on = self._fixed is None and self._best == len(self.strengths) - 1
-            strengths = weaker_strengths(self.strengths) if goes_on else ()
+            solved = yield from begin(strengths)
+            joining = [_Tried(solved, place) for place in range(len(strengths))]
+            self._tried += joining
+            self._going += joining
+            loose = LOOSER if self._fixed is None and solved.descent is not None else ()
+            for tolerance in loose:
+                yield from self._go_on(tolerance, score)
+                self._leave()
+            strengths = self._weaker() if loose else ()
+            if not strengths:
+                yield from self._go_on(TOLERANCE, score)
+                strengths = self._weaker()
+
+    def _go_on(
+        self,
+        tolerance: float,
+        score: Callable[[Solved], Generator[Visit, None, list[float]]],
+    ) -> Visits:
+        """Solve those that are further from their solutions than a tolerance, and score them."""
+        further = [one for one in self._going if one.reached > tolerance]
+        for solved, alike in itertools.groupby(further, key=lambda one: one.solved):
+            some = [*alike]
+            places = [one.place for one in some]
+            stepped = yield from solved.go_on(places, tolerance / TOLERANCE)
+            scores = yield from score(solved.only(places))
+            for one, has_stepped, value in zip(some, stepped, scores, strict=True):
+                if has_stepped and one.reached < math.inf:
+                    one.moved = abs(value - one.score)
+                one.score, one.reached = value, tolerance
+
+    def _leave(self) -> None:
+        """Leave the strengths that are behind."""
+        best = self._best
+        least = self._better(best.score) - best.moved - self._slack
+        self._going = [one for one in self._going if self._better(one.score) + one.moved >= least]
+
+    def _weaker(self) -> tuple[float, ...]:
+        """Return the strengths that are to be tried next."""
+        at_end = self._fixed is None and self._best is self._tried[-1]
+        return weaker_strengths(self.strengths) if at_end else ()
+
+    @property
+    def scores(self) -> list[float]:
+        """Of every strength, on what chooses: of one that was left, where it was left."""
+        return [one.score for one in self._tried if one.reached < math.inf]
 
     @property
     def strengths(self) -> list[float]:
         """All that were tried."""
-        return [solved.strengths[place] for solved, place in self._found]
+        return [one.solved.strengths[one.place] for one in self._tried]
 
     @property
     def chosen(self) -> tuple[Solved, int]:
         """The stretch and the place in it of the best score, the strongest of equals."""
-        return self._found[self._best]
+        best = self._best
+        return best.solved, best.place
 
     @property
     def score(self) -> float:
         """The best score."""
-        return self.scores[self._best]
+        return self._best.score
 
     @property
     def strength(self) -> float:
         """The strength that was chosen."""
-        return self.strengths[self._best]
+        solved, place = self.chosen
+        return solved.strengths[place]
 
     @property
     def edge(self) -> str | None:
         """Which end of the path was chosen, where no other strength is as good."""
-        ends = {0: "strongest", len(self.scores) - 1: "weakest"}
-        return ends.get(self._best) if self.scores.count(self.score) == 1 else None
+        ends = {id(self._tried[0]): "strongest", id(self._tried[-1]): "weakest"}
+        return ends.get(id(self._best)) if self.scores.count(self.score) == 1 else None
 
     @property
-    def _best(self) -> int:
-        return int(np.argmax([self._better(score) for score in self.scores]))
+    def _best(self) -> _Tried:
+        scored = [one for one in self._going if one.reached < math.inf]
+        return max(scored, key=lambda one: self._better(one.score))
 
 
 def solve_rows(
@@ -117,6 +181,7 @@ def solve_rows(
     *,
     l2: float | None,
     score: Callable[[Solved], list[float]],
+    n_judged: int,
 ) -> Path:
     """Solve linear layers over rows in memory, along the path of strengths or at one.
 
@@ -127,19 +192,21 @@ def solve_rows(
         spectrum: mean square of each column.
         l2: the only strength; None tries those of the whole path.
         score: returns a score of each solution, the higher the better.
+        n_judged: rows that it is of.
     """
 
-    def solve(strengths: tuple[float, ...]) -> Generator[Visit, None, Solved]:
-        objective = LinearObjective(loss, Problems.of(strengths, parts), spectrum)
-        minimum = yield from drive(objective.minimise(), objective.begin)
-        return Solved(strengths, objective, minimum)
+    def begin(strengths: tuple[float, ...]) -> Generator[Visit, None, Solved]:
+        yield from ()
+        return Solved.begun(
+            strengths, LinearObjective(loss, Problems.of(strengths, parts), spectrum)
+        )
 
     def scored(solved: Solved) -> Generator[Visit, None, list[float]]:
         yield from ()
         return score(solved)
 
-    path = Path(l2, float)
-    for visit in path.solve(solve, scored):
+    path = Path(l2, float, n_judged)
+    for visit in path.solve(begin, scored):
         for start in range(0, len(z), HELD_ROWS):
             block = z[start : start + HELD_ROWS]
             visit.take(slice(start, start + len(block)), block)
@@ -160,8 +227,8 @@ class PathFit(SolvedFit):
         """Look at the rows, and turn them into a basis."""
 
     @abstractmethod
-    def solve(self, problems: Problems) -> Generator[Visit, None, tuple[Objective, Minimum]]:
-        """Solve some problems."""
+    def begin(self, strengths: tuple[float, ...]) -> Generator[Visit, None, Solved]:
+        """Return the problems of some strengths, which are solved later or at once."""
 
     @abstractmethod
     def load(self, solved: Solved, index: int) -> None:
@@ -174,15 +241,11 @@ class PathFit(SolvedFit):
 
     def visits(self) -> Visits:
         """Solve along the path, and load what was chosen."""
-        self.path = Path(self.member.spec.l2, self.better)
+        self.path = Path(self.member.spec.l2, self.better, self.n_judged)
         yield from self.prepare()
-        yield from self.path.solve(self._stretch, self.scores)
+        yield from self.path.solve(self.begin, self.scores)
         self.load(*self.path.chosen)
         self.member.solved = self.diagnosis
-
-    def _stretch(self, strengths: tuple[float, ...]) -> Generator[Visit, None, Solved]:
-        objective, minimum = yield from self.solve(self.problems(strengths))
-        return Solved(strengths, objective, minimum)
 
     @property
     def best_score(self) -> float | None:
@@ -241,15 +304,15 @@ class LinearFit(PathFit):
         """Return the objective of a linear layer."""
         return LinearObjective(loss, problems, self._basis.spectrum, extra_l2=extra_l2)
 
-    def solve(self, problems: Problems) -> Generator[Visit, None, tuple[Objective, Minimum]]:
-        """Solve problems by L-BFGS, or at once."""
+    def begin(self, strengths: tuple[float, ...]) -> Generator[Visit, None, Solved]:
+        """Return problems for L-BFGS, or solve them at once."""
+        problems = self.problems(strengths)
         objective = self.objective(self.target.loss, problems)
-        if self.member.spec.fitter == "ridge":
-            ridge = RidgeSums(problems, self.target.values)
-            yield Visit("train", ridge.add)
-            return objective, ridge.finish()
-        minimum = yield from drive(objective.minimise(), objective.begin)
-        return objective, minimum
+        if self.member.spec.fitter != "ridge":
+            return Solved.begun(strengths, objective)
+        ridge = RidgeSums(problems, self.target.values)
+        yield Visit("train", ridge.add)
+        return Solved(strengths, objective, ridge.finish())
 
     def load(self, solved: Solved, index: int) -> None:
         """Put weights for rows as they came into the decoder."""

@@ -21,7 +21,7 @@ from probekit.probe.decoders.contract import Solution
 from probekit.probe.decoders.linear import RegressionDecoder
 from probekit.probe.fitters.linear_problems import TRANSITIONS, LinearObjective, Pass, Problems
 from probekit.probe.fitters.losses import Binary, ChainLoss, Loss, Sigmoids, Softmax, Squares
-from probekit.probe.fitters.minimise import Minimisation, Minimum, Points, Request
+from probekit.probe.fitters.minimise import Descent, Minimisation, Minimum, Points, Request, Which
 from probekit.probe.fitters.mixtures import MixtureObjective, MixturePass
 from probekit.train.member import Member
 from probekit.train.sampling import check_two_classes, make_parts
@@ -214,12 +214,44 @@ class Solved:
     Attributes:
         strengths: of L2; several problems may have one.
         objective: of all problems: part by part, and strength by strength in each.
-        minimum: where they ended.
+        minimum: where they are.
+        descent: what takes them further; None where they are solved.
     """
 
     strengths: tuple[float, ...]
     objective: Objective
     minimum: Minimum
+    descent: Descent | None = None
+
+    @classmethod
+    def begun(cls, strengths: tuple[float, ...], objective: LinearObjective) -> "Solved":
+        """Return problems that are yet to be solved."""
+        descent = objective.descent()
+        return cls(strengths, objective, descent.minimum, descent)
+
+    def go_on(self, places: Sequence[int], looser: float) -> Generator[Visit, None, list[bool]]:
+        """Solve for some of the strengths, up to some times the tolerance.
+
+        Returns:
+            Whether each has taken a step on every part of the rows, or needs none.
+        """
+        if self.descent is None:
+            return [True] * len(places)
+        which, before = self._which(places), self.minimum.iterations.clone()
+        yield from drive(self.descent.go_on(which, looser=looser), self.objective.begin)
+        stepped = (self.minimum.iterations > before) | self.minimum.converged
+        return [bool(of) for of in stepped[which].view(-1, len(places)).all(0)]
+
+    def only(self, places: Sequence[int]) -> "Solved":
+        """Return what was found for some of the strengths."""
+        which = self._which(places)
+        minimum = Minimum(**{name: values[which] for name, values in vars(self.minimum).items()})
+        return Solved(tuple(self.strengths[place] for place in places), self.objective, minimum)
+
+    def _which(self, places: Sequence[int]) -> Which:
+        """Return the numbers of the problems with some of the strengths, ascending."""
+        numbers = torch.arange(len(self.minimum.value), device=self.minimum.value.device)
+        return numbers.view(-1, len(self.strengths))[:, list(places)].flatten()
 
     def of_parts(self, index: int) -> Points:
         """Return the solution at a place of the strengths, on every part of the rows."""
@@ -299,6 +331,14 @@ class SolvedFit(ABC):
     @abstractmethod
     def objective(self, loss: Loss, problems: Problems, extra_l2: float = TRANSITIONS) -> Objective:
         """Return what is minimised: a loss, with L2 of some strength on values of its own."""
+
+    @property
+    def n_judged(self) -> int:
+        """Examples that choose; 0 where nothing is chosen."""
+        select = self.member.spec.select
+        if select is None or select.by_split:
+            return 0 if select is None else self.rows.view("judge").n_examples
+        return int((self._parts.judged > 0).sum())
 
     def better(self, score: float) -> float:
         """Return a score that rises with what it is a score of: a loss has another sign."""

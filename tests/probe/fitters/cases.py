@@ -47,7 +47,9 @@ def solved(x, loss, strengths=STRENGTHS, parts=None, blocks=3, **options):
     objective = LinearObjective(loss, Problems.of(strengths, parts), basis.spectrum, **options)
     bounds = np.linspace(0, len(x), blocks + 1).astype(int)
     pieces = [(slice(a, b), z[a:b]) for a, b in itertools.pairwise(bounds)]
-    minimum = run_alone(objective.minimise(), lambda request: evaluated(objective, request, pieces))
+    minimum = run_alone(
+        objective.descent().go_on(), lambda request: evaluated(objective, request, pieces)
+    )
     return basis, objective, minimum
 
 

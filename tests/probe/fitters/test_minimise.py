@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.optimize import minimize, rosen, rosen_der
 
-from probekit.probe.fitters.minimise import Evaluation, Preconditioner, minimise
+from probekit.probe.fitters.minimise import Descent, Evaluation, Preconditioner
 from tests.probe.fitters.cases import run_alone
 
 
@@ -25,8 +25,13 @@ class Plain(Preconditioner):
         return gradient
 
 
-def run(function, start, **options):
-    """Minimise ``function(which, points) -> values`` by autograd."""
+def run(function, start, waits=(), last=(), **options):
+    """Minimise ``function(which, points) -> values`` by autograd.
+
+    Args:
+        waits: which problems go on and how much looser they wait, time after time.
+        last: which go on to the end; all that there are unless some wait.
+    """
     asked = []
 
     def evaluate(request):
@@ -36,7 +41,10 @@ def run(function, start, **options):
         (gradient,) = torch.autograd.grad(values.sum(), points)
         return Evaluation(values.detach(), gradient)
 
-    return run_alone(minimise(start, Plain(), **options), evaluate), asked
+    descent = Descent(start, Plain(), **options)
+    for which, looser in waits:
+        run_alone(descent.go_on(which, looser=looser), evaluate)
+    return run_alone(descent.go_on(torch.tensor(last, dtype=torch.int64)), evaluate), asked
 
 
 def quadratics(which, points):
@@ -62,13 +70,27 @@ def test_a_problem_does_not_depend_on_those_beside_it():
         assert torch.equal(alone.points[0], together.points[one])
 
 
-def test_rosenbrock_as_scipy_finds_it():
-    def function(which, points):
-        x, y = points[:, :-1], points[:, 1:]
-        return (100 * (y - x.square()).square() + (1 - x).square()).sum(1) + 1
+def rosenbrocks(which, points):
+    x, y = points[:, :-1], points[:, 1:]
+    return (100 * (y - x.square()).square() + (1 - x).square()).sum(1) + 1
 
+
+def test_those_that_wait_go_on_as_if_they_had_not():
+    start = torch.randn(4, 4, generator=torch.Generator().manual_seed(0)).double()
+    whole, _ = run(rosenbrocks, start)
+    waits = [(None, 1e7), (torch.tensor([0, 2, 3]), 1e4), (torch.tensor([0, 3]), 1e4)]
+    found, _ = run(rosenbrocks, start, waits, last=[3])
+    assert torch.equal(found.points[3], whole.points[3]) and found.converged[3]
+    assert (found.iterations <= whole.iterations).all() and found.iterations[3] > 5
+    assert found.iterations[3] == whole.iterations[3]
+    left = found.gradient[:3] / found.tolerance[:3]
+    assert not found.converged[:3].any() and (left > 1).all(), "they are where they waited"
+    assert (left[[0, 2]] <= 1e2).all() and left[1] <= 1e7**0.5
+
+
+def test_rosenbrock_as_scipy_finds_it():
     start = torch.tensor([[-1.2, 1.0, -1.2, 1.0], [0.0, 0.0, 0.0, 0.0]]).double()
-    found, _ = run(function, start, tolerance=1e-14)
+    found, _ = run(rosenbrocks, start, tolerance=1e-14)
     for point, begin in zip(found.points.numpy(), start.numpy(), strict=True):
         judge = minimize(rosen, begin, jac=rosen_der, method="L-BFGS-B", tol=1e-14)
         np.testing.assert_allclose(point, judge.x, atol=1e-4)

@@ -128,6 +128,7 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     yield (_path("default_rates.py"), *rates, *workers)
     yield (_path("rows_and_fitters.py"), small, larger, *workers)
     yield (_path("fewshot_heads.py"), small, larger, "--large", small, larger, *workers)
+    yield (_path("dwatt_and_concat.py"), small, *workers)
     yield (_path("finetuned_fewshot.py"), small, *workers)
     yield (_path("solved_start.py"), small, *workers)
     yield (_path("p32_finetuned.py"), small, decoder, *workers)

@@ -290,7 +290,7 @@ class LayerProbe(LinearRule):
             return [round(mean, _DIGITS) for mean in (sums / total).tolist()]
 
         l2 = None if self.l2 is None else float(self.l2)
-        n_judged = sum(int(judged.sum()) for _, judged in folds)
+        n_judged = sum(len(judged) for _, judged in folds)
         path = solve_rows(z, loss, parts, basis.spectrum, l2=l2, score=score, n_judged=n_judged)
         return path, basis
 

@@ -152,7 +152,7 @@ class Descent:
             start: where each problem begins.
             preconditioner: of the same problems.
             tolerance: relative to the objective.
-            most: iterations of each problem, at most, each time that it goes on.
+            most: iterations of each problem, at most.
         """
         self._preconditioner, self._tolerance, self._most = preconditioner, tolerance, most
         self._active = torch.arange(len(start), device=start.device)
@@ -173,7 +173,7 @@ class Descent:
         """Minimise problems; yields where they are to be evaluated, and is sent the evaluations.
 
         Args:
-            which: of those that wait; the others are done with. At first it is all of them.
+            which: of those that wait; at first it is all of them.
             looser: how many times the tolerance. Above 1 problems wait where they end.
 
         Returns:
@@ -183,11 +183,11 @@ class Descent:
             self._evaluation = yield Request(self._active, self._points)
             self._preconditioner.update(self._active, self._points, self._evaluation)
         else:
-            waiting = [self._waiting[n] for n in which.tolist()]
-            self._active, self._waiting = which, {}
+            waiting = [self._waiting.pop(n) for n in which.tolist()]
+            self._active = which
             self._evaluation = Evaluation.joined([evaluation for evaluation, _ in waiting])
             self._memory = _Memory.joined([memory for _, memory in waiting])
-        for _ in range(self._most):
+        for _ in range(self._most - int(self.minimum.iterations[self._active].max())):
             direction = self._directions(looser)
             if not len(self._active):
                 break

@@ -38,6 +38,9 @@ Decoders = tuple[
 LOOSER = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3)
 """Tolerances at which strengths that are behind are left."""
 
+LARGE = 2e7
+"""Products of one evaluation of a problem from which leaving some saves more than scores cost."""
+
 
 @dataclass(eq=False)
 class _Tried:
@@ -61,13 +64,18 @@ class _Tried:
 class Path:
     """Strengths of L2 that were tried, falling, with their solutions and scores.
 
-    All are solved loosely, and fewer and fewer of them more closely: a strength is left where its
-    score is behind the best by more than both moved with their last steps, and by more than two
-    examples count. The one that is chosen is solved to the end, on every part of the rows.
+    Of large problems all are solved loosely, and fewer and fewer more closely: a strength is left
+    where its score is behind the best by more than 2/n, with n examples, and more than both moved
+    with their last steps. It goes on if the best falls back. The chosen one is solved to the end,
+    on every part of the rows.
     """
 
     def __init__(
-        self, fixed: float | None, better: Callable[[float], float], n_judged: int
+        self,
+        fixed: float | None,
+        better: Callable[[float], float],
+        n_judged: int,
+        n_products: int,
     ) -> None:
         """Start without a strength.
 
@@ -75,8 +83,10 @@ class Path:
             fixed: the only strength that is tried; None tries those of the whole path.
             better: returns a score that rises with what it is a score of.
             n_judged: examples that scores are of.
+            n_products: of an evaluation of one problem: rows x width x logits.
         """
         self._fixed, self._better, self._slack = fixed, better, 2 / max(n_judged, 1)
+        self._looser = LOOSER if fixed is None and n_products >= LARGE else ()
         self._tried: list[_Tried] = []
         self._going: list[_Tried] = []
 
@@ -97,14 +107,16 @@ class Path:
             joining = [_Tried(solved, place) for place in range(len(strengths))]
             self._tried += joining
             self._going += joining
-            loose = LOOSER if self._fixed is None and solved.descent is not None else ()
-            for tolerance in loose:
+            for tolerance in () if solved.descent is None else self._looser:
                 yield from self._go_on(tolerance, score)
-                self._leave()
-            strengths = self._weaker() if loose else ()
-            if not strengths:
+                self._choose()
+            while any(one.reached > TOLERANCE for one in self._going):
                 yield from self._go_on(TOLERANCE, score)
-                strengths = self._weaker()
+                self._choose()
+            at_end = self._fixed is None and self._best is self._tried[-1]
+            strengths = weaker_strengths(self.strengths) if at_end else ()
+        for one in self._tried:
+            one.solved = one.solved.done()
 
     def _go_on(
         self,
@@ -119,20 +131,21 @@ class Path:
             stepped = yield from solved.go_on(places, tolerance / TOLERANCE)
             scores = yield from score(solved.only(places))
             for one, has_stepped, value in zip(some, stepped, scores, strict=True):
-                if has_stepped and one.reached < math.inf:
+                if tolerance == TOLERANCE:
+                    one.moved = 0.0
+                elif has_stepped and one.reached < math.inf:
                     one.moved = abs(value - one.score)
                 one.score, one.reached = value, tolerance
 
-    def _leave(self) -> None:
-        """Leave the strengths that are behind."""
+    def _choose(self) -> None:
+        """Let those go on that may be the best, among them what was left before."""
         best = self._best
         least = self._better(best.score) - best.moved - self._slack
-        self._going = [one for one in self._going if self._better(one.score) + one.moved >= least]
-
-    def _weaker(self) -> tuple[float, ...]:
-        """Return the strengths that are to be tried next."""
-        at_end = self._fixed is None and self._best is self._tried[-1]
-        return weaker_strengths(self.strengths) if at_end else ()
+        self._going = [
+            one
+            for one in self._tried
+            if one is best or not self._better(one.score) + one.moved < least  # NaN goes on
+        ]
 
     @property
     def scores(self) -> list[float]:
@@ -170,7 +183,7 @@ class Path:
     @property
     def _best(self) -> _Tried:
         scored = [one for one in self._going if one.reached < math.inf]
-        return max(scored, key=lambda one: self._better(one.score))
+        return scored[int(np.argmax([self._better(one.score) for one in scored]))]
 
 
 def solve_rows(
@@ -205,7 +218,7 @@ def solve_rows(
         yield from ()
         return score(solved)
 
-    path = Path(l2, float, n_judged)
+    path = Path(l2, float, n_judged, z.numel() * loss.n_logits)
     for visit in path.solve(begin, scored):
         for start in range(0, len(z), HELD_ROWS):
             block = z[start : start + HELD_ROWS]
@@ -241,7 +254,10 @@ class PathFit(SolvedFit):
 
     def visits(self) -> Visits:
         """Solve along the path, and load what was chosen."""
-        self.path = Path(self.member.spec.l2, self.better, self.n_judged)
+        # a pass over the disk costs more than it would save
+        n_rows = len(self.rows.view("train")) if self.rows.held else 0
+        n_products = n_rows * self.width * self.target.loss.n_logits
+        self.path = Path(self.member.spec.l2, self.better, self.n_judged, n_products)
         yield from self.prepare()
         yield from self.path.solve(self.begin, self.scores)
         self.load(*self.path.chosen)

@@ -6,7 +6,7 @@ A fit is a generator of visits: each says what is to be done with every block of
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -241,6 +241,10 @@ class Solved:
         yield from drive(self.descent.go_on(which, looser=looser), self.objective.begin)
         stepped = (self.minimum.iterations > before) | self.minimum.converged
         return [bool(of) for of in stepped[which].view(-1, len(places)).all(0)]
+
+    def done(self) -> "Solved":
+        """Return the same, without what would take it further."""
+        return replace(self, descent=None)
 
     def only(self, places: Sequence[int]) -> "Solved":
         """Return what was found for some of the strengths."""

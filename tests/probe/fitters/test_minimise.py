@@ -44,7 +44,7 @@ def run(function, start, waits=(), last=(), **options):
     descent = Descent(start, Plain(), **options)
     for which, looser in waits:
         run_alone(descent.go_on(which, looser=looser), evaluate)
-    return run_alone(descent.go_on(torch.tensor(last, dtype=torch.int64)), evaluate), asked
+    return run_alone(descent.go_on(torch.tensor([*last], dtype=torch.int64)), evaluate), asked
 
 
 def quadratics(which, points):
@@ -78,14 +78,15 @@ def rosenbrocks(which, points):
 def test_those_that_wait_go_on_as_if_they_had_not():
     start = torch.randn(4, 4, generator=torch.Generator().manual_seed(0)).double()
     whole, _ = run(rosenbrocks, start)
-    waits = [(None, 1e7), (torch.tensor([0, 2, 3]), 1e4), (torch.tensor([0, 3]), 1e4)]
+    waits = [(None, 1e8), (torch.tensor([0, 2, 3]), 1e4), (torch.tensor([0, 3]), 1e4)]
     found, _ = run(rosenbrocks, start, waits, last=[3])
     assert torch.equal(found.points[3], whole.points[3]) and found.converged[3]
-    assert (found.iterations <= whole.iterations).all() and found.iterations[3] > 5
-    assert found.iterations[3] == whole.iterations[3]
     left = found.gradient[:3] / found.tolerance[:3]
     assert not found.converged[:3].any() and (left > 1).all(), "they are where they waited"
-    assert (left[[0, 2]] <= 1e2).all() and left[1] <= 1e7**0.5
+    assert (left[[0, 2]] <= 1e2).all() and left[1] <= 1e4
+    found, _ = run(rosenbrocks, start, waits, last=range(4))
+    assert torch.equal(found.points, whole.points) and found.converged.all()
+    assert torch.equal(found.iterations, whole.iterations) and (found.iterations > 5).all()
 
 
 def test_rosenbrock_as_scipy_finds_it():

@@ -108,6 +108,9 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     yield (_path("compute_dtype.py"), small, str(args.data), *own)
     own = ("--cache", str(args.work / "block_points"))  # entries of several points
     yield (_path("block_points.py"), small, larger, "--data", str(args.data), *workers, *own)
+    own = ("--cache", str(args.work / "suite_points"))
+    tasks = ("--data", str(args.data / "suites" / "sae-probes"))
+    yield (_path("suite_points.py"), small, *tasks, *workers, *own)
     rates = (f"{small}:conll:ner", f"{larger}:conll:ner", f"{decoder}:atis")
     texts = [f"{model}:glue/{name}" for model in (small, larger, decoder) for name in TEXTS]
     words_of = (f"{small}:conll:ner", f"{small}:conll:chunk", f"{larger}:conll:ner")

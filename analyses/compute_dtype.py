@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from shared import RESULTS, argument_parser, markdown, write
+from shared import RESULTS, argument_parser, markdown, signed, write
 from subjects import SUBJECTS, subject
 
 from probekit import ExtractOptions, Location, Record, TrainSpec, compare, extract, sweep
@@ -87,7 +87,7 @@ def probed(cache: Path, plan: Sequence[TrainSpec]) -> list[Record]:
 def difference(a: Record, b: Record) -> str:
     """Return the difference of two runs in points, with its interval."""
     found = compare(RecordedRun.of("a", [a]), RecordedRun.of("b", [b]))
-    return f"{100 * found.difference:+.1f} ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
+    return signed(found.difference, found.low, found.high)
 
 
 if __name__ == "__main__":

@@ -284,6 +284,11 @@ def over_text(found: Iterable[Judged]) -> str:
     return f"Intervals are over {'; or over '.join(texts)}." if texts else ""
 
 
+def signed(mean: float, low: float, high: float, factor: float = 100.0) -> str:
+    """Return a difference with its interval, in points: ``+3.1 (+1.1 to +5.1)``."""
+    return f"{mean * factor:+.1f} ({low * factor:+.1f} to {high * factor:+.1f})"
+
+
 def difference_text(found: Judged | None) -> str:
     """Return a difference in points with its interval, in bold where it is sure; or a dash."""
     if found is None:
@@ -291,7 +296,7 @@ def difference_text(found: Judged | None) -> str:
     factor = scale_of(found.metric).factor
     text = f"{found.difference * factor:+.1f}"
     if found.low is not None and found.high is not None:
-        text += f" ({found.low * factor:+.1f} to {found.high * factor:+.1f})"
+        text = signed(found.difference, found.low, found.high, factor)
     return f"**{text}**" if found.verdict else text
 
 

@@ -17,6 +17,7 @@ from shared import (
     judged,
     markdown,
     runner,
+    signed,
     single_layers,
     write,
 )
@@ -60,15 +61,15 @@ def main() -> None:
 
 def means(best: list[Record]) -> str:
     """Return the mean difference to the residual stream over tasks, of each model and point."""
-    scores = {(one.model, one.task, one.head): 100 * (one.test_score or 0.0) for one in best}
+    scores = {(one.model, one.task, one.head): one.test_score or 0.0 for one in best}
     lines = []
     for model in dict.fromkeys(one.model for one in best):
         tasks = [one.task for one in best if (one.model, one.head) == (model, RESID_POST)]
         for point in POINTS[1:]:
             gaps = [scores[model, t, point] - scores[model, t, RESID_POST] for t in tasks]
             mean = interval(gaps)
-            level = f"{mean.mean:+.1f} ({mean.low:+.1f} to {mean.high:+.1f})"
-            lines.append([model_text(model), f"`{point}`", str(len(tasks)), level])
+            text = signed(mean.mean, mean.low, mean.high)
+            lines.append([model_text(model), f"`{point}`", str(len(tasks)), text])
     return markdown(["model", "point", "tasks", f"less `{RESID_POST}`"], lines)
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import torch
 from measure import Claim, Timings, alternate, at_least, report, timed
-from subjects import MINILM, data_path, model_path, parser, work_folder
+from subjects import extract_conll, parser, work_folder
 
-from probekit import ExtractOptions, extract
+from probekit import ExtractOptions
 from probekit.base.notices import human_bytes
 from probekit.extraction.maintenance import EntryCopy, plan_conversion
 from probekit.store.entry import Entry
@@ -33,14 +33,11 @@ def main() -> None:
     """Measure and report."""
     args = parser(__doc__).parse_args()
     with work_folder(args) as folder:
-        (entry,) = extract(
-            model_path(args, MINILM),
-            "conll",
-            data=data_path(args, "conll2003"),
+        (entry,) = extract_conll(
+            args,
+            folder / "cache",
             splits=["train"],
             options=ExtractOptions(dtype="float32", keep=("words",), limit=SENTENCES),
-            device=args.device,
-            cache=folder / "cache",
         )
         report([*copying(args, entry, folder), converting(args, entry, folder)], args)
 

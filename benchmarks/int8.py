@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from measure import Claim, report
-from subjects import MINILM, SMOLLM, data_path, model_path, parser, work_folder
+from subjects import MINILM, SMOLLM, extract_conll, model_path, parser, work_folder
 
-from probekit import ExtractOptions, Location, Record, TrainSpec, extract, product, sweep
+from probekit import ExtractOptions, Location, Record, TrainSpec, product, sweep
 from probekit.results.summaries.interval import interval
 
 HEADS = {"p32": 2e-3, "attention-fusion": 2e-3, "concat": 1e-3, "dwatt": 1e-3}
@@ -33,19 +33,12 @@ def main() -> None:
 
 def measure(args: argparse.Namespace, folder: Path, name: str) -> list[Claim]:
     """Return the claims of one model."""
-    path = model_path(args, name)
-    model = Path(path).stem
+    model = Path(model_path(args, name)).stem
     size, records = {}, {}
     for dtype in DTYPES:
         cache = folder / dtype
-        entries = extract(
-            path,
-            "conll",
-            data=data_path(args, "conll2003"),
-            options=ExtractOptions(dtype=dtype, keep=("words",), limit=SENTENCES),
-            device=args.device,
-            cache=cache,
-        )
+        options = ExtractOptions(dtype=dtype, keep=("words",), limit=SENTENCES)
+        entries = extract_conll(args, cache, name, options=options)
         size[dtype] = sum(spec.nbytes for entry in entries for spec in entry.manifest.arrays)
         records[dtype] = train(args, model, cache, folder / f"{model}-{dtype}.jsonl")
     share = size["int8"] / size["float16"]

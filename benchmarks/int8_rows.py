@@ -14,9 +14,9 @@ from pathlib import Path
 
 import torch
 from measure import Claim, alternate, at_least, report, timed
-from subjects import MINILM, data_path, model_path, parser, work_folder
+from subjects import MINILM, extract_conll, parser, work_folder
 
-from probekit import ExtractOptions, Location, extract, open_features
+from probekit import ExtractOptions, Location, open_features
 from probekit.features import FeatureView
 from probekit.train.source import Source
 from probekit.train.stream import batches, resident_bytes
@@ -35,15 +35,8 @@ def main() -> None:
 
 def measure(args: argparse.Namespace, folder: Path) -> list[Claim]:
     """Return the claims."""
-    extract(
-        model_path(args, MINILM),
-        "conll",
-        data=data_path(args, "conll2003"),
-        splits=["dev"],
-        options=ExtractOptions(dtype="int8", keep=("words",)),
-        device=args.device,
-        cache=folder,
-    )
+    options = ExtractOptions(dtype="int8", keep=("words",))
+    extract_conll(args, folder, splits=["dev"], options=options)
     splits = open_features(MINILM, "conll", None, Location(cache=folder), fit_on="dev")
     view = splits.view("train")  # what takes its place
     device, layers = torch.device(args.device), view.array.layers

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from measure import Claim, alternate, report
-from subjects import MINILM, data_path, model_path, parser, work_folder
+from subjects import MINILM, extract_conll, parser, work_folder
 from training_process import train_apart
 
-from probekit import extract
 from probekit.base.machine import KERNEL_SETTINGS
 
 SIDES: Mapping[str, Mapping[str, Any]] = {
@@ -34,14 +33,7 @@ def main() -> None:
     """Measure and report."""
     args = parser(__doc__).parse_args()
     with work_folder(args) as folder:
-        extract(
-            model_path(args, MINILM),
-            "conll",
-            data=data_path(args, "conll2003"),
-            splits=["train", "dev"],
-            device=args.device,
-            cache=folder,
-        )
+        extract_conll(args, folder, splits=["train", "dev"])
         report([measure(folder, args.rounds, args.device)], args)
 
 

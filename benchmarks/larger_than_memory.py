@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from measure import Claim, alternate, report
-from subjects import MINILM, MPNET, data_path, model_path, parser, work_folder
+from subjects import MINILM, MPNET, data_path, extract_conll, model_path, parser, work_folder
 from training_process import train_apart
 
 from probekit import ExtractOptions, extract
@@ -57,10 +57,7 @@ def main() -> None:
 
 def over_words(args: argparse.Namespace, cache: Path) -> list[Claim]:
     """Measure heads over words."""
-    entries = extract(
-        model_path(args, MPNET), "conll", data=data_path(args, "conll2003"), cache=cache,
-        splits=SPLITS, device=args.device,
-    )  # fmt: skip
+    entries = extract_conll(args, cache, MPNET, splits=SPLITS)
     heads = {head: {"model": MPNET, "task": "conll", "head": head, **HEADS[head]} for head in HEADS}
     return measure(args, cache, entries[0].manifest.array("words"), heads, 13)
 

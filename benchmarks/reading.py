@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from epochs import Cached
 from measure import Claim, Timings, alternate, report, timed
-from subjects import MINILM, data_path, model_path, parser, work_folder
+from subjects import MINILM, extract_conll, parser, work_folder
 
-from probekit import Location, extract, open_features
+from probekit import Location, open_features
 from probekit.base.tensors import empty_buffer
 from probekit.features import FeatureView
 from probekit.train.stream import BUFFER_ROWS, epoch_order
@@ -42,14 +42,7 @@ def main() -> None:
 def measure(args: argparse.Namespace, folder: Path) -> list[Claim]:
     """Return the claims."""
     cache = folder / "cache"
-    extract(
-        model_path(args, MINILM),
-        "conll",
-        data=data_path(args, "conll2003"),
-        splits=["train"],
-        device=args.device,
-        cache=cache,
-    )
+    extract_conll(args, cache, splits=["train"])
     view = open_features(MINILM, "conll", None, Location(cache=cache)).view("train")
     layers, groups = view.array.layers, list(training_groups(view))
     mapped = plain_copy(view, folder / "plain.npy")

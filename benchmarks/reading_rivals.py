@@ -25,9 +25,9 @@ from measure import Claim, alternate, at_least, report, timed
 from reading import AIM, plain_copy, read_entry, read_map, training_groups
 from safetensors import safe_open
 from safetensors.numpy import save_file
-from subjects import MINILM, data_path, model_path, parser, require, work_folder
+from subjects import MINILM, extract_conll, parser, require, work_folder
 
-from probekit import Location, extract, open_features
+from probekit import Location, open_features
 
 BATCH = 4096
 """Rows at a time of litdata's loader; the others read runs."""
@@ -45,9 +45,8 @@ def main() -> None:
 
 def measure(args: argparse.Namespace, folder: Path) -> list[Claim]:
     """Return a claim for every other way."""
-    model, cache = model_path(args, MINILM), folder / "cache"
-    data = data_path(args, "conll2003")
-    extract(model, "conll", data=data, splits=["train"], device=args.device, cache=cache)
+    cache = folder / "cache"
+    extract_conll(args, cache, splits=["train"])
     view = open_features(MINILM, "conll", None, Location(cache=cache)).view("train")
     layers, groups = view.array.layers, list(training_groups(view))
     mapped = plain_copy(view, folder / "plain.npy")

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
+
+from probekit.store.entry import Entry
 
 MINILM, MPNET = "minilm-l6", "mpnet-base"
 SMOLLM = "smollm2-135m/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -104,6 +107,17 @@ def require(program: str, packages: Iterable[str]) -> None:
 def data_path(args: argparse.Namespace, name: str) -> Path:
     """Return the path of a data set that must be there."""
     return _existing(args.data / name, "--data")
+
+
+def extract_conll(
+    args: argparse.Namespace, cache: Path, model: str = MINILM, **asked: Any
+) -> list[Entry]:
+    """Extract the words of CoNLL-2003, as ``asked`` of `extract`; return the entries."""
+    from probekit import extract  # imports transformers
+
+    data = data_path(args, "conll2003")
+    path = model_path(args, model)
+    return extract(path, "conll", data=data, device=args.device, cache=cache, **asked)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 from measure import Claim, Ratio, alternate, at_least, report, timed
-from subjects import LARGE, MINILM, data_path, model_path, parser, work_folder
+from subjects import LARGE, MINILM, extract_conll, parser, work_folder
 
 from probekit import Location, TrainSpec, fit, open_features, product, sweep
 
@@ -35,21 +35,12 @@ WORKERS_AIM = 1.8
 
 def main() -> None:
     """Measure and report."""
-    from probekit import extract  # imports transformers
-
     options = parser(__doc__)
     options.add_argument("--model", choices=(MINILM, LARGE), default=MINILM)
     args = options.parse_args()
     with work_folder(args) as folder:
         cache = folder / "cache"
-        extract(
-            model_path(args, args.model),
-            "conll",
-            data=data_path(args, "conll2003"),
-            splits=["train", "dev"],
-            device=args.device,
-            cache=cache,
-        )
+        extract_conll(args, cache, args.model, splits=["train", "dev"])
         report(measure(args, folder, Location(cache=cache)), args)
 
 

@@ -3,7 +3,7 @@
 Solved probes of three layers of MiniLM on CoNLL-2003, alternating with the same fits that solve
 every strength to the end: a tenth of train, chosen by five folds or by dev, and five draws of 128
 shots. The details count the fits that chose another strength, and by how much the held-out score of
-theirs is below the best at most. Smaller fits leave none (`LARGE` in `path_fit.py`).
+theirs is below the best at most. Smaller fits leave none (`LARGE` in `strength_path.py`).
 
     python benchmarks/choosing_strengths.py --models MODELS --data DATA [--rounds 3]
 """
@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from measure import Claim, alternate, report
-from subjects import MINILM, data_path, model_path, parser, work_folder
+from subjects import MINILM, extract_conll, parser, work_folder
 
-from probekit import Location, Record, TrainSpec, extract, product, sweep
-from probekit.train.solving import path_fit
+from probekit import Location, Record, TrainSpec, product, sweep
+from probekit.train.solving import strength_path
 
 AIM = 2.0
 
@@ -36,14 +36,7 @@ def main() -> None:
     args = parser(__doc__).parse_args()
     with work_folder(args) as folder:
         location = Location(cache=folder / "cache")
-        extract(
-            model_path(args, MINILM),
-            "conll",
-            data=data_path(args, "conll2003"),
-            splits=["train", "dev"],
-            device=args.device,
-            cache=location.cache,
-        )
+        extract_conll(args, location.cache, splits=["train", "dev"])
         report([measure(name, args, folder, location) for name in PLANS], args)
 
 
@@ -54,7 +47,7 @@ def measure(name: str, args: argparse.Namespace, folder: Path, location: Locatio
     def run(side: str, large: float) -> float:
         out = folder / "runs.jsonl"
         out.unlink(missing_ok=True)
-        path_fit.LARGE = large
+        strength_path.LARGE = large
         records[side] = list(
             sweep(PLANS[name], out=out, location=location, device=args.device, predictions=False)
         )

@@ -34,8 +34,8 @@ from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import HeadSpec
 from probekit.sklearn.layered_input import LayeredRows, chosen_layers, in_layers, side_by_side
 from probekit.train.sampling import fold_numbers, held_out
-from probekit.train.solving.path_fit import Path, solve_rows
 from probekit.train.solving.solved_fit import HELD_ROWS, Solved
+from probekit.train.solving.strength_path import Path, solve_rows
 
 _DTYPES = (np.float64, np.float32)
 

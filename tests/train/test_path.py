@@ -8,8 +8,8 @@ import torch
 
 from probekit.probe.fitters.linear_problems import LinearObjective, Problems, weaker_strengths
 from probekit.probe.fitters.losses import Softmax
-from probekit.train.solving.path_fit import LARGE, LOOSER, Path
 from probekit.train.solving.solved_fit import Solved
+from probekit.train.solving.strength_path import LARGE, LOOSER, Path
 from tests.probe.fitters.cases import basis_of, rows_of
 
 

@@ -19,7 +19,7 @@ from probekit.probe.fitters import FITTERS
 from probekit.train.fit import Interrupted, fit_group
 from probekit.train.sampling import make_parts
 from probekit.train.scoring import gold_of
-from probekit.train.solving import mixture_fit, path_fit
+from probekit.train.solving import mixture_fit, strength_path
 from probekit.train.solving.path_fit import LinearFit
 from probekit.train.solving.solved_stream import SOLVER_STEPS
 from tests.tasks.real_files import DATA
@@ -155,7 +155,7 @@ def test_the_choice_is_that_of_all_solved_to_the_end(splits, decoder, select, n,
     members = [spec(layers=(layer,), decoder=decoder, select=select) for layer in (1, 3)]
     found = []
     for large in (1, np.inf):
-        monkeypatch.setattr(path_fit, "LARGE", large)
+        monkeypatch.setattr(strength_path, "LARGE", large)
         found.append(fit(splits, *members, train=few(splits, n)))
     for left, whole in zip(*found, strict=True):
         assert left.diagnosis["converged"] and left.eval_score == whole.eval_score

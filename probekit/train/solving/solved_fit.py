@@ -340,8 +340,10 @@ class SolvedFit(ABC):
     def n_judged(self) -> int:
         """Examples that choose; 0 where nothing is chosen."""
         select = self.member.spec.select
-        if select is None or select.by_split:
-            return 0 if select is None else self.rows.view("judge").n_examples
+        if select is None:
+            return 0
+        if select.by_split:
+            return self.rows.view("judge").n_examples
         return int((self._parts.judged > 0).sum())
 
     def better(self, score: float) -> float:

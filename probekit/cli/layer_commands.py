@@ -164,7 +164,7 @@ def lens(
     from probekit.measures.lenses import lens as measure
     from probekit.results.layer_scores import lens_table, text_table
 
-    if task is not None and len(task.split()) > 1 and not os.path.exists(task):
+    if task is not None and _is_text(task):
         if asked.save is not None:
             raise OptionError("--save is for a task: nothing is fitted on a text. Leave it out.")
         predicted = _read_text(model, task, asked, page, device)
@@ -176,6 +176,14 @@ def lens(
     options: dict[str, Any] = {**vars(asked), "rows": asked.rows or None, "device": device}
     found = measure(model, task, **options, location=location, progress=progress_wanted())
     print_found(found, lens_table(found), json=json)
+
+
+def _is_text(task: str) -> bool:
+    """Tell whether several words are a text, not the name of a file, which may be mistyped."""
+    from probekit.tasks.user_files import FORMATS
+
+    file = os.path.exists(task) or Path(task).suffix.lower() in FORMATS
+    return len(task.split()) > 1 and not file
 
 
 def _read_text(

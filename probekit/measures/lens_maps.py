@@ -35,7 +35,7 @@ JACOBIANS = "jacobian_lens.pt"
 
 DAMAGE = (
     pickle.UnpicklingError, SafetensorError, KeyError, ValueError, TypeError, AttributeError,
-    RuntimeError, EOFError, IsADirectoryError,
+    RuntimeError, EOFError, IndexError, IsADirectoryError,
 )  # fmt: skip
 """What safetensors and torch raise of a file that they cannot read."""
 

@@ -1,4 +1,4 @@
-"""DWAtt against Concat on CoNLL-2003 with 128 shots, four times as long as the papers train them.
+"""DWAtt against Concat on CoNLL-2003 with 128 shots, twice as long as their paper trains them.
 
 With 50 epochs both losses still fell (`fewshot_heads.py`). Here both get 200, at the best of five
 rates on five seeds that are not reported. Dev chooses checkpoint and rate; test is reported. The

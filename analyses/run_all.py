@@ -111,6 +111,8 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     own = ("--cache", str(args.work / "suite_points"))
     tasks = ("--data", str(args.data / "suites" / "sae-probes"))
     yield (_path("suite_points.py"), small, *tasks, *workers, *own)
+    own = ("--cache", str(args.work / "token_heads"))  # of tokens
+    yield (_path("token_heads.py"), small, *tasks, *workers, *own)
     rates = (f"{small}:conll:ner", f"{larger}:conll:ner", f"{decoder}:atis")
     texts = [f"{model}:glue/{name}" for model in (small, larger, decoder) for name in TEXTS]
     words_of = (f"{small}:conll:ner", f"{small}:conll:chunk", f"{larger}:conll:ner")

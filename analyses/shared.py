@@ -187,7 +187,8 @@ def single_layers(base: TrainSpec, cache: Path, seeds: Iterable[int]) -> list[Tr
 def best_single(records: Iterable[Record]) -> list[Record]:
     """Return of some probes of single layers those of the best one, under the name of `SINGLE`.
 
-    Of every setting and seed it is what scores best on what chose the strength of L2.
+    Of every setting and seed it is what scores best on what chose the strength of L2, or the
+    checkpoint.
     """
     of_setting: dict[tuple[Any, ...], list[Record]] = {}
     for one in records:
@@ -197,7 +198,8 @@ def best_single(records: Iterable[Record]) -> list[Record]:
     found = []
     for own in of_setting.values():
         sign = scale_of(own[0].metric).sign
-        best = max(own, key=lambda one: sign * one.diagnosis["selection_score"])
+        scored = [(score, one) for one in own if (score := selected_score(one)) is not None]
+        _, best = max(scored, key=lambda pair: sign * pair[0])
         layers = tuple(sorted({layer for one in own for layer in one.layers}))
         found.append(replace(best, head=SINGLE, depth=None, layers=layers))
     return found

@@ -6,8 +6,10 @@ points of `block_points.py`, which asks the same of nine tasks. Finished runs ar
     python analyses/suite_points.py MODEL [MODEL ...] --data DIR/sae-probes    # MiniLM: 20 minutes
 """
 
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 from block_points import POINTS
 from shared import (
@@ -24,9 +26,9 @@ from shared import (
 
 from probekit import ExtractOptions, Record, TrainSpec, extract
 from probekit.base.layers import RESID_POST
-from probekit.results.summaries.interval import interval
+from probekit.results.summaries.interval import interval, student_p, undecided
 from probekit.results.summaries.wording import model_text
-from probekit.tasks.suites import SUITES
+from probekit.tasks.suites import SUITES, SuiteTask
 
 NAME = "suite_points"
 SUITE = SUITES["sae-probes"]
@@ -45,32 +47,48 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     args = parser.parse_args()
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
-    tasks = SUITE.tasks(args.data)[::EVERY][:N_TASKS]
     stored = ExtractOptions(points=POINTS, keep=(str(SUITE.pooling),))
     best: list[Record] = []
     for model in args.models:
-        for task in tasks:
+        for task in some_tasks(args.data):
             extract(model, task.name, data=task.data, cache=args.cache, options=stored)
             base = TrainSpec(model=model, task=task.name, head="last", pooling=SUITE.pooling)
             for point in POINTS:
                 plan = single_layers(replace(base, point=point), args.cache, seeds=[0])
                 best += [replace(one, head=point) for one in best_single(run(plan))]
     title = "Best layer of each point, task by task"
-    write(NAME, ["# Points on a suite", INTRODUCTION, means(best), judged(title, best, RESID_POST)])
+    table = means(best, "point", RESID_POST)
+    write(NAME, ["# Points on a suite", INTRODUCTION, table, judged(title, best, RESID_POST)])
 
 
-def means(best: list[Record]) -> str:
-    """Return the mean difference to the residual stream over tasks, of each model and point."""
-    scores = {(one.model, one.task, one.head): one.test_score or 0.0 for one in best}
+def some_tasks(folder: Path) -> list[SuiteTask]:
+    """Return the tasks that are asked, of the suite's files in a folder."""
+    return SUITE.tasks(folder)[::EVERY][:N_TASKS]
+
+
+def means(best: list[Record], kind: str, reference: str) -> str:
+    """Return the mean difference to a reference over tasks, in bold where it is sure (Holm).
+
+    Args:
+        best: records of each task, named by their heads; those of several seeds are averaged.
+        kind: what such a name is of: "point".
+        reference: the name to which the others are compared.
+    """
+    scores = defaultdict[tuple[str, str, str], list[float]](list)
+    for one in best:
+        scores[one.model, one.task, one.head].append(one.test_score or 0.0)
+    gaps = defaultdict[tuple[str, str], list[float]](list)
+    for (model, task, name), found in scores.items():
+        if name != reference:
+            gaps[model, name].append(fmean(found) - fmean(scores[model, task, reference]))
+    unsure = undecided({key: student_p(each) for key, each in gaps.items()})
     lines = []
-    for model in dict.fromkeys(one.model for one in best):
-        tasks = [one.task for one in best if (one.model, one.head) == (model, RESID_POST)]
-        for point in POINTS[1:]:
-            gaps = [scores[model, t, point] - scores[model, t, RESID_POST] for t in tasks]
-            mean = interval(gaps)
-            text = signed(mean.mean, mean.low, mean.high)
-            lines.append([model_text(model), f"`{point}`", str(len(tasks)), text])
-    return markdown(["model", "point", "tasks", f"less `{RESID_POST}`"], lines)
+    for (model, name), each in gaps.items():
+        mean = interval(each)
+        text = signed(mean.mean, mean.low, mean.high)
+        text = text if (model, name) in unsure else f"**{text}**"
+        lines.append([model_text(model), f"`{name}`", str(len(each)), text])
+    return markdown(["model", kind, "tasks", f"less `{reference}`"], lines)
 
 
 if __name__ == "__main__":

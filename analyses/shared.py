@@ -2,9 +2,11 @@
 
 import argparse
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +17,14 @@ from probekit.results.comparison.judging import Judged, family, judge
 from probekit.results.comparison.runs import settings, with_reference
 from probekit.results.summaries.diagnosis import MARK, copied_texts, marks
 from probekit.results.summaries.grouping import check_seeds, grouped
-from probekit.results.summaries.interval import Drawn, Interval, drawn_text, interval
+from probekit.results.summaries.interval import (
+    Drawn,
+    Interval,
+    drawn_text,
+    interval,
+    student_p,
+    undecided,
+)
 from probekit.results.summaries.scored import Score
 from probekit.results.summaries.typeset import Column, markdown_table
 from probekit.results.summaries.wording import model_text, value_text
@@ -192,8 +201,8 @@ def best_single(records: Iterable[Record]) -> list[Record]:
     """
     of_setting: dict[tuple[Any, ...], list[Record]] = {}
     for one in records:
-        point = one.spec.get("point")
-        key = (one.model, one.task, one.shots, one.fraction, one.seed, point)
+        read = (one.spec.get("point"), one.spec.get("token_head"))
+        key = (one.model, one.task, one.shots, one.fraction, one.seed, *read)
         of_setting.setdefault(key, []).append(one)
     found = []
     for own in of_setting.values():
@@ -289,6 +298,31 @@ def over_text(found: Iterable[Judged]) -> str:
 def signed(mean: float, low: float, high: float, factor: float = 100.0) -> str:
     """Return a difference with its interval, in points: ``+3.1 (+1.1 to +5.1)``."""
     return f"{mean * factor:+.1f} ({low * factor:+.1f} to {high * factor:+.1f})"
+
+
+def mean_differences(best: list[Record], kind: str, reference: str) -> str:
+    """Return the mean difference to a reference over tasks, in bold where it is sure (Holm).
+
+    Args:
+        best: records of each task, named by their heads; those of several seeds are averaged.
+        kind: what such a name is of: "point".
+        reference: the name to which the others are compared.
+    """
+    scores = defaultdict[tuple[str, str, str], list[float]](list)
+    for one in best:
+        scores[one.model, one.task, one.head].append(one.test_score or 0.0)
+    gaps = defaultdict[tuple[str, str], list[float]](list)
+    for (model, task, name), seeds in scores.items():
+        if name != reference:
+            gaps[model, name].append(fmean(seeds) - fmean(scores[model, task, reference]))
+    unsure = undecided({key: student_p(each) for key, each in gaps.items()})
+    lines = []
+    for (model, name), each in gaps.items():
+        mean = interval(each)
+        text = signed(mean.mean, mean.low, mean.high)
+        text = text if (model, name) in unsure else f"**{text}**"
+        lines.append([model_text(model), f"`{name}`", str(len(each)), text])
+    return markdown(["model", kind, "tasks", f"less `{reference}`"], lines)
 
 
 def difference_text(found: Judged | None) -> str:

@@ -6,10 +6,8 @@ points of `block_points.py`, which asks the same of nine tasks. Finished runs ar
     python analyses/suite_points.py MODEL [MODEL ...] --data DIR/sae-probes    # MiniLM: 20 minutes
 """
 
-from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 
 from block_points import POINTS
 from shared import (
@@ -17,17 +15,14 @@ from shared import (
     argument_parser,
     best_single,
     judged,
-    markdown,
+    mean_differences,
     runner,
-    signed,
     single_layers,
     write,
 )
 
 from probekit import ExtractOptions, Record, TrainSpec, extract
 from probekit.base.layers import RESID_POST
-from probekit.results.summaries.interval import interval, student_p, undecided
-from probekit.results.summaries.wording import model_text
 from probekit.tasks.suites import SUITES, SuiteTask
 
 NAME = "suite_points"
@@ -57,38 +52,13 @@ def main() -> None:
                 plan = single_layers(replace(base, point=point), args.cache, seeds=[0])
                 best += [replace(one, head=point) for one in best_single(run(plan))]
     title = "Best layer of each point, task by task"
-    table = means(best, "point", RESID_POST)
+    table = mean_differences(best, "point", RESID_POST)
     write(NAME, ["# Points on a suite", INTRODUCTION, table, judged(title, best, RESID_POST)])
 
 
 def some_tasks(folder: Path) -> list[SuiteTask]:
     """Return the tasks that are asked, of the suite's files in a folder."""
     return SUITE.tasks(folder)[::EVERY][:N_TASKS]
-
-
-def means(best: list[Record], kind: str, reference: str) -> str:
-    """Return the mean difference to a reference over tasks, in bold where it is sure (Holm).
-
-    Args:
-        best: records of each task, named by their heads; those of several seeds are averaged.
-        kind: what such a name is of: "point".
-        reference: the name to which the others are compared.
-    """
-    scores = defaultdict[tuple[str, str, str], list[float]](list)
-    for one in best:
-        scores[one.model, one.task, one.head].append(one.test_score or 0.0)
-    gaps = defaultdict[tuple[str, str], list[float]](list)
-    for (model, task, name), found in scores.items():
-        if name != reference:
-            gaps[model, name].append(fmean(found) - fmean(scores[model, task, reference]))
-    unsure = undecided({key: student_p(each) for key, each in gaps.items()})
-    lines = []
-    for (model, name), each in gaps.items():
-        mean = interval(each)
-        text = signed(mean.mean, mean.low, mean.high)
-        text = text if (model, name) in unsure else f"**{text}**"
-        lines.append([model_text(model), f"`{name}`", str(len(each)), text])
-    return markdown(["model", kind, "tasks", f"less `{reference}`"], lines)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ Dev chooses layer, strength of L2, rate and checkpoint. Finished runs are skippe
 from dataclasses import replace
 from pathlib import Path
 
-from shared import RESULTS, argument_parser, best_single, judged, runner, write
-from suite_points import means, some_tasks
+from shared import RESULTS, argument_parser, best_single, judged, mean_differences, runner, write
+from suite_points import some_tasks
 
 from probekit import ExtractOptions, Record, TrainSpec, extract, product
 from probekit.backbone import inspect_backbone
@@ -48,14 +48,18 @@ def main() -> None:
             extract(model, task.name, data=task.data, cache=args.cache, options=stored)
             base = TrainSpec(model=model, task=task.name, head="last")
             steps = replace(base, fit="adam", lr="search", epochs=EPOCHS)
-            for start, heads in ((base, SOLVED), (steps, TRAINED)):
-                for head in heads:
-                    choices = {"depth": layers, "seed": SEEDS}
-                    plan = product(replace(start, token_head=head), choices)
-                    # each layer has the rate that was found for it
-                    best += [replace(one, head=head, lr=None) for one in best_single(run(plan))]
+            plan = [
+                spec
+                for start, heads in ((base, SOLVED), (steps, TRAINED))
+                for spec in product(start, {"token_head": heads, "depth": layers, "seed": SEEDS})
+            ]
+            # each layer has the rate that was found for it
+            best += [
+                replace(one, head=one.spec["token_head"], lr=None) for one in best_single(run(plan))
+            ]
     title = "Best layer of each token head, task by task"
-    tables = [means(best, "token head", reference) for reference in (REFERENCE, "mean")]
+    references = (REFERENCE, "mean")
+    tables = [mean_differences(best, "token head", reference) for reference in references]
     write(NAME, ["# Token heads on a suite", INTRODUCTION, *tables, judged(title, best, REFERENCE)])
 
 

@@ -180,9 +180,10 @@ def lens(
 
 def _is_text(task: str) -> bool:
     """Tell whether several words are a text, not the name of a file, which may be mistyped."""
+    from probekit.tasks.formats.text_lines import named_format
     from probekit.tasks.user_files import FORMATS
 
-    file = os.path.exists(task) or Path(task).suffix.lower() in FORMATS
+    file = os.path.exists(task) or named_format(Path(task)) in FORMATS
     return len(task.split()) > 1 and not file
 
 

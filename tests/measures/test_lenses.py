@@ -231,7 +231,7 @@ def test_the_command_prints_a_line_per_layer(cached, tmp_path):
     assert len(rows[0]["layers"]) == 4
     (row,) = done("lens", entries[1].path, "--rows", "40", "--json").rows
     assert row["split"] == "test" and len(row["layers"]) == 4
-    for mistyped in ("nothing", "my texts.jsonl"):
+    for mistyped in ("nothing", "my texts.jsonl", "my texts.ndjson.gz"):
         assert "no such" in refused("lens", model, tmp_path / mistyped, "--cache", location.cache)
 
 

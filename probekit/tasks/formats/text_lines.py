@@ -41,8 +41,11 @@ _SHARD = re.compile(
 
 def format_of(path: File) -> str:
     """Return the format that a path's suffix says, in lower case ("" where it has none)."""
-    if _is_saved(path):
-        return SAVED
+    return SAVED if _is_saved(path) else named_format(path)
+
+
+def named_format(path: File) -> str:
+    """Return the format that a suffix says, as `format_of`, without a look at the disk."""
     suffix = Path(stem_of(path, packed=True)).suffix.lower()
     return _SAME.get(suffix, suffix)
 
